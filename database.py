@@ -1,7 +1,7 @@
-"""Postgres: one pool a process, plain SQL, and notifications between processes.
+"""Postgres: one pool for each process, plain SQL, and notifications between processes.
 
-All SQL stands in `models/`; its functions take a `Connection`. A connection from `connection()` commits
-each statement by itself; `transaction()` commits all of its block or none.
+All SQL is in `models/`; its functions take a `Connection`. A connection from `connection()` commits each
+statement by itself; `transaction()` commits all statements of its block or none.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ Connection = AsyncConnection[DictRow]
 
 _log = logs.get(__name__)
 _COALESCE_SECONDS = 0.005
-# A server that has vanished without a word is noticed within half a minute, not after the system's hours.
+# A server that vanished without a message is noticed within half a minute, instead of the system's hours.
 _CONNECTING: dict[str, Any] = {
     "connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
     "tcp_user_timeout": 30_000,
-    # Where the URL names several servers, or one that has become a standby: the one that takes writes.
+    # If the URL names several servers, or one that has become a standby: the one that accepts writes.
     "target_session_attrs": "read-write",
 }  # fmt: skip
 _RECONNECT_SECONDS = 5
-# A server that refuses is asked again after pauses that grow, by one of the process; the others wait so long.
+# A server that refuses connections is tried again by one task of the process, after growing pauses; the
+# others wait this long.
 _FIRST_PAUSE, _LONGEST_PAUSE, _WAIT_SECONDS, _LOOK_SECONDS = 0.1, 1.0, 5.0, 0.05
 _OPTIONS = "-c statement_timeout=30s -c idle_in_transaction_session_timeout=60s -c timezone=UTC"
 
@@ -46,9 +47,9 @@ AWAY: tuple[type[psycopg.Error], ...] = (
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.IdleInTransactionSessionTimeout,
 )
-"""What is raised while the database is away: it cannot be reached, or takes no writes. To be tried again.
+"""The errors while the database is away: it cannot be reached, or accepts no writes. Try again later.
 
-It takes no writes while it fails over, and where its provider has made it read-only, its disk being full.
+It accepts no writes during a failover, and after its provider has made it read-only because its disk is full.
 """
 
 set_json_dumps(orjson.dumps)
@@ -56,10 +57,10 @@ set_json_loads(orjson.loads)
 
 
 async def _check_writable(connection: Connection) -> None:
-    """Throw away a connection whose server has said, with an answer of before, that it takes no writes.
+    """Close a connection whose server has reported, with an earlier answer, that it accepts no writes.
 
     Raises:
-        psycopg.errors.ReadOnlySqlTransaction: the pool gives another connection in its place.
+        psycopg.errors.ReadOnlySqlTransaction: the pool returns another connection instead.
     """
     for name in (b"in_hot_standby", b"default_transaction_read_only"):
         if connection.pgconn.parameter_status(name) == b"on":
@@ -69,12 +70,12 @@ async def _check_writable(connection: Connection) -> None:
 
 @dataclass
 class _Way:
-    """The way to a server that may refuse connections, as while it starts.
+    """The back-off for a server that refuses connections, for example while it starts.
 
     Attributes:
-        shut_until: until then nobody tries.
-        pause: how long it is shut after another refusal; 0 while it is open.
-        error: that the last attempt ended with.
+        shut_until: the time until which no attempt is made.
+        pause: the pause after another refusal; 0 while connections succeed.
+        error: of the last attempt.
     """
 
     shut_until: float = 0.0
@@ -82,10 +83,10 @@ class _Way:
     error: psycopg.OperationalError | None = None
 
     async def wait(self) -> None:
-        """Wait for one's turn to try.
+        """Wait until this task may try.
 
         Raises:
-            psycopg.OperationalError: the server refuses others all the while.
+            psycopg.OperationalError: the server refuses the attempts of other tasks all the time.
         """
         began = time.monotonic()
         while (now := time.monotonic()) < self.shut_until:
@@ -96,7 +97,7 @@ class _Way:
             self.shut_until = now + self.pause
 
     def note(self, error: psycopg.OperationalError | None) -> None:
-        """Note how an attempt has ended."""
+        """Record the result of an attempt."""
         self.error = error
         self.pause = 0.0 if error is None else min(_LONGEST_PAUSE, max(_FIRST_PAUSE, 2 * self.pause))
         self.shut_until = 0.0 if error is None else time.monotonic() + self.pause
@@ -129,13 +130,13 @@ class Database:
     """
 
     def __init__(self, url: str, *, name: str, size: int = 8, options: str = "") -> None:
-        """Prepare the pool.
+        """Create the pool, without connections.
 
         Args:
             url: a libpq connection URL.
-            name: the `application_name`, seen in `pg_stat_activity`.
-            size: the most connections held at once.
-            options: for the server, beside those that all connections have.
+            name: the `application_name`, visible in `pg_stat_activity`.
+            size: the highest number of connections.
+            options: for the server, in addition to those of all connections.
         """
         self.url = url
         self.name = name
@@ -156,7 +157,7 @@ class Database:
             min_size=1,
             max_size=size,
             timeout=5,
-            # Pauses between attempts grow until then. The next request for a connection begins anew.
+            # Pauses between attempts grow until this time. The next request for a connection begins anew.
             reconnect_timeout=_RECONNECT_SECONDS,
             open=False,
             name=name,
@@ -185,7 +186,7 @@ class Database:
                 yield connection
         finally:
             # The pool waits for a lock while it takes a connection back. A task that is cancelled in that
-            # moment would leave the connection with nobody, so a task of its own returns it.
+            # moment would lose the connection, so a separate task returns it.
             returning = asyncio.create_task(self._pool.putconn(connection), name="return connection")
             self._returning.add(returning)
             returning.add_done_callback(self._returning.discard)
@@ -193,12 +194,12 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
-        """A connection inside one transaction: committed when the block ends, rolled back when it raises."""
+        """Lend a connection in one transaction: committed when the block ends, rolled back on an error."""
         async with self.connection() as connection, connection.transaction():
             yield connection
 
     async def is_stuck(self) -> bool:
-        """Find out whether the pool gives nobody a connection though the database accepts a new one."""
+        """Return whether the pool lends no connection although the database accepts a new one."""
         lent = self._lent
         try:
             async with self.connection():
@@ -213,7 +214,7 @@ class Database:
         return lent == self._lent
 
     async def dedicated(self, *, options: str = "") -> Connection:
-        """A connection outside the pool, for what outlives a request. The caller closes it."""
+        """Return a connection outside the pool, for use beyond a request. The caller closes it."""
         return await _Connection.connect(
             self.url,
             autocommit=True,
@@ -225,11 +226,11 @@ class Database:
 
 
 class Notifier:
-    """Tells other processes that something changed, at most once per channel and 5 ms.
+    """Notifies other processes of changes, at most once per channel and 5 ms.
 
-    Never inside the transaction that made the change: NOTIFY there takes a lock that lines all commits up
-    (measured: 15,300 commits/s fall to 4,400). A notification is a hint; whoever waits for one also looks
-    by itself now and then.
+    It never notifies inside the transaction of the change: NOTIFY there takes a lock that serialises all
+    commits (measured: 15,300 commits/s fall to 4,400). A notification is a hint; a process that waits for one
+    also checks by itself from time to time.
     """
 
     def __init__(self, database: Database) -> None:
@@ -249,7 +250,7 @@ class Notifier:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def notify(self, channel: str, payload: str = "") -> None:
-        """Have `payload` sent on `channel` shortly. Call it after the commit."""
+        """Send `payload` on `channel` shortly. Call it after the commit."""
         self._pending[channel, payload] = None
         self._wake.set()
 
@@ -275,7 +276,7 @@ class Notifier:
 
 
 class Listener:
-    """Hears notifications and hands each payload to its channel's handler; reconnects by itself."""
+    """Receives notifications and passes each payload to its channel's handler; reconnects by itself."""
 
     def __init__(self, database: Database, handlers: Mapping[str, Callable[[str], None]]) -> None:
         self._database = database

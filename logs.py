@@ -1,4 +1,4 @@
-"""Structured logs: one line an event, JSON unless a person is reading it on a terminal."""
+"""Structured logs: one line an event, JSON unless they are written to a terminal."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import orjson
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-# The last line of defence: values under these names never reach a log line, whoever logs them.
+# The last line of defence: values under these names never reach a log line.
 _SECRET_NAMES = frozenset({"authorization", "x-api-key", "password", "token", "key", "secret", "cookie"})
 _TOKEN_IN_PATH = re.compile(r"(/(?:ingest|resume)/)[^/?\s\"']+")
 
 
 class _BrokenOff(logging.Filter):
-    """Leaves out activities that were broken off: a run was cancelled, or this process stops.
+    """Drops records of activities that were interrupted because a run was cancelled, or this process stops.
 
-    Where the workflow has ended before the activity learns of it, the SDK takes that for a failure, and
-    prints a traceback.
+    If the workflow has ended before the activity notices, the SDK treats that as a failure, and prints a
+    traceback.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -42,11 +42,11 @@ def _to_json(event: EventDict, **_options: Any) -> str:
 
 
 def configure(process: str, *, level: int = logging.INFO) -> None:
-    """Send every log of this process, ours and the libraries', to standard error as one kind of line.
+    """Send every log of this process, ours and the libraries', to standard error in one format.
 
     Args:
-        process: which process this is (`api`, `worker`, `up`), on every line as `process`.
-        level: the least level that is written.
+        process: the name of this process (`api`, `worker`, `up`), on every line as `process`.
+        level: the lowest level that is written.
     """
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -88,5 +88,5 @@ def configure(process: str, *, level: int = logging.INFO) -> None:
 
 
 def get(name: str) -> structlog.stdlib.BoundLogger:
-    """The logger of module `name`."""
+    """Return the logger of module `name`."""
     return structlog.stdlib.get_logger(name)

@@ -1,7 +1,7 @@
-"""One statement for all who wait at the same moment, as a database commits transactions in groups.
+"""Micro-batching: one statement for all callers that wait at the same moment, like group commits.
 
-While a group is on its way, what comes waits and goes with the next: a lone request goes at once, and under
-load the groups grow by themselves.
+While a group is in flight, new requests wait for the next one: a lone request is sent at once, and under load
+the groups grow by themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Asked = TypeVar("Asked")
 Given = TypeVar("Given")
 
 MOST_BYTES = 1024 * 1024
-"""What a group holds at most; one that is larger goes alone."""
+"""The highest size of a group in bytes; a larger request is sent alone."""
 
 
 class _Waiting(NamedTuple, Generic[Asked, Given]):
@@ -27,7 +27,7 @@ class _Waiting(NamedTuple, Generic[Asked, Given]):
 
 
 class MicroBatcher(Generic[Asked, Given]):
-    """Asks for many what each asks for one; an exception among the answers is raised for that one only."""
+    """Asks for many requests at once; an exception among the answers is raised only for its own request."""
 
     def __init__(
         self,
@@ -37,15 +37,18 @@ class MicroBatcher(Generic[Asked, Given]):
         most: int = 64,
         in_flight: int = 1,
     ) -> None:
-        """Prepare.
+        """Create the batcher.
 
         Args:
-            ask: gives one answer for each that is asked, in their order. When it raises what one of them may
-                be at fault for, each half is asked for again, until that one is alone: to be asked twice for
-                the same must do no harm.
-            size: of one that is asked, in bytes.
-            most: how many a group holds.
-            in_flight: how many groups are on their way at a time.
+            ask: returns one answer for each request, in order. If it raises an error that a single request
+                may
+            have
+                caused, it is called again with each half, until that request is alone: therefore a repeated
+                request
+                must do no harm.
+            size: the size of a request, in bytes.
+            most: the highest number of requests in a group.
+            in_flight: the highest number of groups in flight.
         """
         self._ask = ask
         self._size = size
@@ -55,10 +58,14 @@ class MicroBatcher(Generic[Asked, Given]):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def submit(self, asked: Asked) -> asyncio.Future[Given]:
-        """Give the answer for one. Whoever stops waiting for it may have been served all the same."""
+        """Return the future answer to one request.
+
+        A request may be executed even if its caller stops waiting.
+        """
         future: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(asked, self._size(asked), future))
-        # One that has just come to its end is among them until the loop goes on: it serves nobody any more.
+        # A task that has just ended stays in the set until the loop continues, but serves no requests any
+        # more.
         if sum(not task.done() for task in self._tasks) < self._in_flight:
             task = asyncio.create_task(self._serve(), name="micro-batcher")
             self._tasks.add(task)
@@ -71,7 +78,7 @@ class MicroBatcher(Generic[Asked, Given]):
             try:
                 answers = await self._answers([one.asked for one in group])
             except PoolTimeout as error:
-                # Nobody gets a connection: whoever waits behind them would only wait as long again.
+                # No connection is available: the requests behind these would only wait as long again.
                 group, self._waiting = group + self._waiting, []
                 answers = [error] * len(group)
             for one, answer in zip(group, answers, strict=True):
@@ -105,9 +112,9 @@ class MicroBatcher(Generic[Asked, Given]):
 
 
 def _may_be_the_fault_of_one(error: Exception) -> bool:
-    """Tell whether one of a group may have caused this error: a value, a locked row, a slow statement.
+    """Return whether one request of a group may have caused this error: a value, a lock, a slow statement.
 
-    Any other error would have met the rest of the group as well.
+    Any other error would affect the rest of the group as well.
     """
     return not isinstance(error, psycopg.Error) or isinstance(
         error,
@@ -117,7 +124,7 @@ def _may_be_the_fault_of_one(error: Exception) -> bool:
             psycopg.errors.LockNotAvailable,
             psycopg.errors.ProgramLimitExceeded,
             psycopg.errors.QueryCanceled,
-            # What is done for one changes the row of another.
+            # The work for one request changes the row of another.
             psycopg.errors.TriggeredDataChangeViolation,
         ),
     )

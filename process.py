@@ -1,4 +1,4 @@
-"""What a process that serves sees to: its garbage collector, the folders that it was given open, its end."""
+"""The process of a service: its garbage collector, the folders that it got open, its exit."""
 
 from __future__ import annotations
 
@@ -14,40 +14,43 @@ DOWNLOADS = "HELD_DOWNLOADS"
 """The environment name of the folder of downloads, for a process that may not reach it by its path."""
 
 # Young objects between two collections. With Python's 700, collecting took a sixth of the worker's CPU under
-# load: nearly all that it looked at was modules, schemas and caches, which stay. With 20,000 it took a
+# load: nearly all visited objects were modules, schemas and caches, which stay. With 20,000 it took a
 # twelfth, for the runs under way, which end by themselves.
 _YOUNG_OBJECTS = 100_000
 
 
 def collect_rarely() -> None:
-    """Collect garbage less often. Call it before the imports, which make little of it."""
+    """Collect garbage less often. Call it before the imports, which make little garbage."""
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
 
 
-def spare_what_stays() -> None:
-    """Exempt all that exists now from collection, and collect less often. Call it when the start is over."""
+def freeze_gc() -> None:
+    """Exempt all existing objects from collection, and collect less often.
+
+    Call it at the end of the start.
+    """
     gc.collect()
     gc.freeze()
     collect_rarely()
 
 
 def reach_of_children() -> dict[str, Any]:
-    """The arguments of `subprocess` with which a child reaches what this process reaches by descriptors."""
+    """Return the arguments of `subprocess` by which a child inherits the held descriptors of this process."""
     held = os.environ.get(HELD_FOLDERS)
     return {"pass_fds": [int(number) for number in held.split(",")]} if held else {}
 
 
 def python_like_this() -> dict[str, Any]:
-    """The same for a child that is a Python, which this process may not reach by the path of its own."""
+    """Return the same for a Python child, if this process may not reach Python by its own path."""
     reach = reach_of_children()
     return {**reach, "executable": "/proc/self/exe"} if reach else {}
 
 
 def leave(code: int) -> NoReturn:
-    """End this process with the exit code, without taking down the interpreter where Temporal's SDK is."""
+    """End this process with the exit code; do not shut the interpreter down under Temporal's SDK."""
     sys.stdout.flush()
     sys.stderr.flush()
     if "temporalio" in sys.modules:
-        # Its threads may still be at work, and abort the process when the interpreter is gone under them.
+        # The SDK's threads may still run, and would abort the process when the interpreter is gone.
         os._exit(code)
     sys.exit(code)

@@ -1,8 +1,8 @@
-"""Sealing: everything secret at rest goes through one keyring of AES-256-GCM keys.
+"""Sealing: all secrets at rest are encrypted with one keyring of AES-256-GCM keys.
 
-One root key, from which HKDF-SHA256 derives a key for each purpose, so that no two uses share a key.
-Sealed form: version (1 byte) ∥ key id (4 bytes) ∥ nonce (12 bytes) ∥ ciphertext and tag. The context
-(an account, a name) is authenticated: a value copied to another row does not open there.
+HKDF-SHA256 derives a key for each purpose from one root key, so that no two uses share a key. Sealed form:
+version (1 byte) ∥ key id (4 bytes) ∥ nonce (12 bytes) ∥ ciphertext and tag. The context (an account, a name)
+is authenticated: a value copied to another row does not open there.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _HEADER_BYTES = 1 + _KEY_ID_BYTES + _NONCE_BYTES
 
 
 def decode_base64url(text: str) -> bytes | None:
-    """Decode base64url without padding; None for another spelling than the one that encoding gives.
+    """Decode base64url without padding; return None for any spelling but the canonical one.
 
-    Decoders take what stands for nothing: other letters for `-` and `_`, unused bits of the last one. So one
+    Decoders ignore differences: other letters for `-` and `_`, unused bits of the last letter. Then one
     credential would have several texts.
     """
     try:
@@ -41,11 +41,11 @@ def decode_base64url(text: str) -> bytes | None:
 
 
 class UnsealError(Exception):
-    """A sealed value that no key of the ring opens in this context: another key, place or a changed byte."""
+    """A sealed value does not open here: sealed with a missing key or for another context, or damaged."""
 
 
 class Keyring:
-    """The root keys, newest first: the first seals, all of them open."""
+    """The root keys, newest first: the first one seals, all of them open."""
 
     def __init__(self, root_keys: Sequence[str]) -> None:
         if not root_keys:
@@ -61,17 +61,17 @@ class Keyring:
         return HKDF(SHA256(), 32, salt=None, info=b"vedette/" + purpose.encode()).derive(root)
 
     def derived(self, purpose: str) -> list[bytes]:
-        """The 32-byte keys for `purpose`, newest first: to sign with the first and to verify with any."""
+        """Return the 32-byte keys for `purpose`, newest first: sign with the first, verify with any."""
         return [self.derive(purpose, key_id) for key_id in self._roots]
 
     @property
     def fingerprints(self) -> list[str]:
-        """What tells the keys apart, newest first. No key can be found from it."""
+        """The fingerprints of the keys, newest first. A key cannot be computed from its fingerprint."""
         return [key.hex()[:_FINGERPRINT_CHARACTERS] for key in self.derived("fingerprint")]
 
     @property
     def header(self) -> bytes:
-        """What everything begins with that is sealed now: the version and the id of the first key."""
+        """The first bytes of all values that are sealed now: the version and the id of the first key."""
         return _VERSION + self._current
 
     def seal(self, purpose: str, plaintext: bytes, context: str = "") -> bytes:
@@ -81,10 +81,10 @@ class Keyring:
         return self.header + nonce + sealed
 
     def open(self, purpose: str, sealed: bytes, context: str = "") -> bytes:
-        """Decrypt what `seal` made.
+        """Decrypt a value made by `seal`.
 
         Raises:
-            UnsealError: if no key of the ring opens it here.
+            UnsealError: no key of the ring opens it here.
         """
         key_id = sealed[1 : 1 + _KEY_ID_BYTES]
         if sealed[:1] != _VERSION or key_id not in self._roots:
@@ -94,19 +94,21 @@ class Keyring:
             return AESGCM(self.derive(purpose, key_id)).decrypt(
                 nonce, sealed[_HEADER_BYTES:], context.encode()
             )
-        except (InvalidTag, ValueError):  # the latter if it is cut off within the nonce
+        except (InvalidTag, ValueError):  # ValueError if it is cut off within the nonce
             raise UnsealError(f"does not open in this context (purpose {purpose})") from None
 
 
 def root_keys(settings: Settings, *, sealed_data_exists: bool) -> list[str]:
-    """The root keys: `VEDETTE_SECRET_KEY` (comma-separated) if set, else `<data>/secret.key`, made if new.
+    """Return the root keys: `VEDETTE_SECRET_KEY` (comma-separated) if set, else those in `<data>/secret.key`.
+
+    The file is created if it is missing.
 
     Args:
         settings: `secret_key` and `data`.
-        sealed_data_exists: whether the database holds sealed values, so that a new key would lose them.
+        sealed_data_exists: whether the database contains sealed values, so that a new key would lose them.
 
     Raises:
-        StartError: when there are sealed values and no key, or a key is too short.
+        StartError: there are sealed values and no key, or a key is too short.
     """
     if settings.secret_key:
         keys = settings.secret_key.get_secret_value().split(",")
@@ -133,7 +135,7 @@ def root_keys(settings: Settings, *, sealed_data_exists: bool) -> list[str]:
 
 
 def source_of_keys(settings: Settings) -> str:
-    """Where the root keys are from, for messages: `VEDETTE_SECRET_KEY`, or the path of the file."""
+    """Return the source of the root keys, for messages: `VEDETTE_SECRET_KEY`, or the path of the file."""
     return "VEDETTE_SECRET_KEY" if settings.secret_key else str(settings.data / "secret.key")
 
 

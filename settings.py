@@ -1,7 +1,7 @@
 """Settings: the environment, read once, checked and typed.
 
-Every name is `VEDETTE_…` except those that other tools share (`DATABASE_URL`, `TEMPORAL_…`). Any secret can
-be given as a file by appending `_FILE` to its name.
+Every name begins with `VEDETTE_`, except those that other tools share (`DATABASE_URL`, `TEMPORAL_…`). Any
+secret can be given as a file by appending `_FILE` to its name.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _MOST_WINDOWS = 4
 _MOST_DELAYS, _LONGEST_DELAY = 20, 7 * 24 * 3600
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED|RATE)")
-# Beside the keys of providers, what can be given as a file.
+# Values that can be given as a file, beside the keys of providers.
 _SECRETS = ("DATABASE_URL", "TEMPORAL_API_KEY", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")
-# What commands that use the service over HTTP read; no settings of the service.
+# Read by commands that use the service over HTTP; no settings of the service.
 _OF_CLIENTS = (f"{PREFIX}URL", f"{PREFIX}API_KEY", f"{PREFIX}API_KEY_FILE")
 
 
 class ExitCode(IntEnum):
-    """What the `vedette` command exits with, so that scripts can tell the causes apart."""
+    """The exit codes of the `vedette` command, by which scripts can distinguish the causes."""
 
     OK = 0
     UNEXPECTED = 1
@@ -50,7 +50,7 @@ class ExitCode(IntEnum):
 
 
 class StartError(Exception):
-    """A start that cannot go on. The message says in a line or three what is wrong and how to mend it."""
+    """A start that cannot continue. The message states in one to three lines the problem and its remedy."""
 
     def __init__(self, message: str, exit_code: ExitCode) -> None:
         super().__init__(message)
@@ -120,10 +120,10 @@ Limit = Annotated[Rate | None, BeforeValidator(_rate)]
 
 
 class ProviderSettings(BaseModel, frozen=True):
-    """What an operator may set for one lookup source.
+    """The settings of an operator for one lookup source.
 
     Attributes:
-        rate: how often it may be asked, in place of what its vendor gives to all; empty for no limit.
+        rate: its rate limit, instead of the vendor's public one; empty for no limit.
     """
 
     key: SecretStr | None = None
@@ -189,7 +189,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take values from `load` alone, so that a test never depends on the environment it runs in."""
+        """Take values only from `load`, so that a test never depends on its environment."""
         return (init_settings,)
 
     @property
@@ -200,7 +200,7 @@ class Settings(BaseSettings):
 
     @property
     def published(self) -> bool:
-        """Whether others come in under a public name or through a proxy, wherever the service is bound."""
+        """Return whether clients come by a public name or through a proxy, wherever the service is bound."""
         hosts = {host.strip("[]").lower() for host in self.allowed_hosts}
         if self.public_url is not None:
             hosts.add(urlsplit(self.public_url).hostname or "")
@@ -208,17 +208,17 @@ class Settings(BaseSettings):
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach the service."""
+        """Return whether only this machine can reach the service."""
         return self.host in _LOOPBACK and not self.published
 
     @property
     def signup_open(self) -> bool:
-        """Whether strangers may register: open on loopback unless set, closed elsewhere unless set."""
+        """Return whether strangers may register: open on loopback unless set, closed elsewhere unless set."""
         return self.signup == "open" or (self.signup is None and self.loopback)
 
     @property
     def limit_login_account(self) -> Limit:
-        """The most failures of one unfamiliar address at one account, and of what else is held to so many."""
+        """The most failures of one unfamiliar address at one account; other limits use the same rate."""
         return self._slower_login(1)
 
     @property
@@ -231,18 +231,18 @@ class Settings(BaseSettings):
         return rate and Rate(min(times * rate.requests, _MOST_REQUESTS), 10 * rate.seconds)
 
     def provider(self, name: str) -> ProviderSettings:
-        """The operator's settings for the lookup source `name`."""
+        """Return the operator's settings for the lookup source `name`."""
         return self.providers.get(name, ProviderSettings())
 
 
 def names() -> dict[str, str]:
-    """Environment name → field, of all settings but those of providers."""
+    """Return environment name → field, of all settings except those of providers."""
     fields = {name: field for name, field in Settings.model_fields.items() if name != "providers"}
     return {str(field.validation_alias or f"{PREFIX}{name.upper()}"): name for name, field in fields.items()}
 
 
 def _secret_files(environ: Mapping[str, str]) -> dict[str, str]:
-    """The values of the `…_FILE` names, under the names without `_FILE`."""
+    """Return the content of the files named by `…_FILE`, under the names without `_FILE`."""
     values: dict[str, str] = {}
     for name, path in environ.items():
         target = name.removesuffix("_FILE")
@@ -255,10 +255,12 @@ def _secret_files(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_secrets_of_files(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the content of `…_FILE` names in their place, for who may not read the files.
+    """Return the environment with `…_FILE` names replaced by the files' contents.
+
+    A process that may not read the files can then use it.
 
     Raises:
-        StartError: one cannot be read.
+        StartError: a file cannot be read.
     """
     secrets = _secret_files(environ)
     return {
@@ -279,7 +281,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings from the environment.
 
     Raises:
-        StartError: naming every setting that does not fit, one a line.
+        StartError: names every invalid setting, one a line.
     """
     environ = os.environ if environ is None else environ
     environ = {**environ, **_secret_files(environ)}
@@ -297,7 +299,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def _temporal_complaint(settings: Settings) -> str | None:
-    """What does not fit together among the settings of the connection to Temporal."""
+    """Return a message if the settings of the connection to Temporal contradict each other."""
     known = ("temporal_tls_ca_file", "temporal_tls_cert_file", "temporal_tls_key_file")
     files = [field.upper() for field in known if getattr(settings, field) is not None]
     given = [*files, *(["TEMPORAL_API_KEY"] if settings.temporal_api_key else [])]
@@ -321,11 +323,11 @@ def _complaint(location: tuple[int | str, ...], message: str) -> str:
 
 
 def unknown_names(environ: Mapping[str, str], providers: Collection[str]) -> dict[str, str | None]:
-    """Find the `VEDETTE_…` names that nothing reads, most likely typing errors, each with the nearest known.
+    """Return the `VEDETTE_…` names that nothing reads, most likely typing errors, with the nearest known.
 
     Args:
         environ: the environment.
-        providers: the names that `VEDETTE_PROVIDER_<NAME>_…` may have, in lower case.
+        providers: the names that `VEDETTE_PROVIDER_<NAME>_…` may contain, in lower case.
     """
     known = {*names(), *_OF_CLIENTS, *(f"{name}_FILE" for name in _SECRETS)}
     own = [name.removeprefix(PREFIX) for name in known if name.startswith(PREFIX)]

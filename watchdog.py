@@ -1,4 +1,4 @@
-"""The watchdog of a process: ends it when a pool gives no connection, though the database accepts one."""
+"""The watchdog of a process: ends it when a pool lends no connection although the database accepts one."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _STUCK_SECONDS = 30.0
 
 
 class PoolWatchdog:
-    """Looks after the pools of a process. Whoever supervises the process starts it again, with new pools."""
+    """Checks the pools of a process. Its supervisor starts the ended process again, with new pools."""
 
     def __init__(self, *databases: Database) -> None:
         self._stuck_since: dict[Database, float | None] = dict.fromkeys(databases)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to check."""
         self._task = asyncio.create_task(self._run(), name="pool watchdog")
 
     async def stop(self) -> None:
-        """Stop looking."""
+        """Stop checking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

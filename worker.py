@@ -1,4 +1,4 @@
-"""A worker: runs the workflows and activities, and dispatches the runs that wait."""
+"""The worker process: executes workflows and activities, and dispatches waiting work."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from dispatch.schedules import ScheduleDispatcher
 from engine.evaluation import be_ready
 from execution.attempts import Performer
 from execution.build import name_build
-from execution.claim_gate import FailureWatch, Halt
+from execution.claim_gate import ClaimGate, FailureWatch
 from execution.executor import Executor
-from execution.hand_over import HandingOver
+from execution.hand_over import OwnPlaces
 from execution.long_waits import WaitGiver
 from execution.loop_lag import LoopLag
 from execution.run_executor import RunExecutor
-from execution.run_recorder import RunWriter
-from execution.step_answers import Answering
+from execution.run_recorder import RunRecorder
+from execution.step_answers import StepAnswers
 from migrations.upgrade import schema_problem
 from models.identifiers import new_id
 from models.installation import root_key
@@ -70,30 +70,30 @@ from workflows.schedules import ScheduledTrigger
 
 _log = logs.get(__name__)
 _GRACE = timedelta(seconds=20)
-# How long a task waits for the worker that has its workflow in memory: the price of losing that worker.
+# The time that a task waits for the worker that has its workflow in memory: the cost of losing that worker.
 _STICKY = timedelta(seconds=2)
-# The deadlock detector counts waiting for the GIL, so few tasks at once; eager starts need a slot beyond
-# those of the pollers.
+# The deadlock detector counts waiting for the GIL, so there are few tasks at once; eager starts need a slot
+# beyond those of the pollers.
 _WORKFLOW_SLOTS, _WORKFLOW_POLLERS = 48, 12
-# They only wait: for as many batches as there can be deliveries at work.
+# Activities mostly wait: there are slots for as many batches as there can be deliveries at work.
 _ACTIVITY_SLOTS = 2048
-# The SDK would hold heartbeats back for four fifths of the time after which a worker counts as lost.
+# The SDK would delay heartbeats for four fifths of the time after which a worker counts as lost.
 _HEARTBEATS_HELD_BACK = timedelta(seconds=3)
 _SCHEMA_SECONDS = 1.0
-# Between attempts to reach Temporal at the start.
+# The pauses between attempts to reach Temporal at the start.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 CACHED_WORKFLOWS = 1000
 
 Prepare = Callable[[], Awaitable[object]]
-"""Gives the Temporal server what it lacks; raises StartError while it is away."""
+"""Prepares the Temporal server; raises StartError while it is away."""
 
 
 async def run(settings: Settings, prepare: Prepare | None = None) -> None:
-    """Work until SIGTERM or SIGINT, then finish what is at work within the grace period.
+    """Work until SIGTERM or SIGINT, then finish the work under way within the grace period.
 
     Args:
         settings: with a database and a Temporal server.
-        prepare: that server.
+        prepare: prepares that server.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -120,7 +120,7 @@ async def run(settings: Settings, prepare: Prepare | None = None) -> None:
         pool = ProcessPool()
         stack.push_async_callback(pool.close)
         await pool.warm(be_ready)
-        process.spare_what_stays()
+        process.freeze_gc()
         services = (database, keyring, notifier, outbound, lookups, pool, stop)
         await work(settings, client, *services, prepare=prepare)
 
@@ -139,37 +139,37 @@ async def work(
     prepare: Prepare | None = None,
     max_cached_workflows: int = CACHED_WORKFLOWS,
 ) -> None:
-    """Dispatch until `stop` is set, and poll once Temporal is there. Then claim nothing more, and drain.
+    """Dispatch until `stop` is set, and poll once Temporal is there. Then stop claiming, and drain.
 
-    `prepare`: as for `run`.
-    `max_cached_workflows`: how many are kept in memory between their tasks; with 0, every task replays.
+    `prepare`: as for `run`. `max_cached_workflows`: the number of workflows kept in memory between their
+    tasks; with 0, every task replays.
     """
     worker_id, failures, lag = new_id(), FailureWatch(), LoopLag()
-    writer = RunWriter(database, notifier)
+    writer = RunRecorder(database, notifier)
     writer.on_error = failures.note_fault
-    halt = Halt(database, keyring, failures)
+    claim_gate = ClaimGate(database, keyring, failures)
     build = settings.build_id or name_build(Path(__file__).parent)
-    answering = Answering(database, notifier, EventChecks(pool), settings)
+    answering = StepAnswers(database, notifier, EventChecks(pool), settings)
     performer = Performer(database, keyring, outbound, lookups, pool, answering, settings.address)
     one_by_one = RunExecutor(database, writer, performer, failures, build)
-    handing = HandingOver(database, client, settings.execution)
+    handing = OwnPlaces(database, client, settings.execution)
     executor = Executor(database, writer, one_by_one, failures, handing, worker_id=worker_id)
     outbound.lease = lambda: executor.shift or Lost()
     eager = settings.build_id is None
     waits = WaitGiver(database, client, settings.execution, settings.temporal_waits)
-    dispatcher = Dispatcher(database, client, executor, halt, lag, worker_id, notifier, handing, waits)
+    dispatcher = Dispatcher(database, client, executor, claim_gate, lag, worker_id, notifier, handing, waits)
     own = OwnRunActivities(database, notifier, writer, performer, executor, failures, build)
-    own.on_left = handing.left
-    delivering = DeliveryDispatcher(database, client, halt, lag, eager=eager)
+    own.on_left = handing.free_place
+    delivering = DeliveryDispatcher(database, client, claim_gate, lag, eager=eager)
     deliveries = DeliveryActivities(
-        database, notifier, outbound, keyring, settings.webhook_schedule, delivering.freed
+        database, notifier, outbound, keyring, settings.webhook_schedule, delivering.on_capacity_freed
     )
     watching = MonitorActivities(database, notifier, lookups)
-    monitoring = MonitorDispatcher(database, client, watching, halt, lag, eager=eager)
+    monitoring = MonitorDispatcher(database, client, watching, claim_gate, lag, eager=eager)
     scheduled = ScheduleActivities(database, client, notifier)
     scheduling = ScheduleDispatcher(database, client, watching, scheduled)
     looking_up = JobActivities(database, notifier, lookups, keyring)
-    jobs = JobDispatcher(database, client, looking_up, halt, lag, eager=eager)
+    jobs = JobDispatcher(database, client, looking_up, claim_gate, lag, eager=eager)
     credits = CreditActivities(database, Granting())
     chores = MaintenanceActivities(settings, database)
     monitor_chores = MonitorChores(database, settings.retention_days)
@@ -202,7 +202,7 @@ async def work(
             credits.top_up,
             chores.refresh_datasets,
             chores.purge_lookups,
-            chores.tend_history,
+            chores.maintain_partitions,
             chores.purge_jobs,
             monitor_chores.purge_monitors,
             scheduled.accept_scheduled_run,
@@ -232,7 +232,7 @@ async def work(
     watchdog.start()
     try:
         async with AsyncExitStack() as polling:
-            await halt.check()
+            await claim_gate.check()
             schema = asyncio.create_task(_watch_schema(database, stop), name="schema")
             lag.start()
             executor.start()
@@ -243,7 +243,7 @@ async def work(
 
             if (away := await _reach(client, prepare)) is None:
                 await poll()
-            # What is claimed is done while Temporal is away; it hears of it when it is there.
+            # Claimed work is done even while Temporal is away; Temporal gets it later.
             for one in dispatchers:
                 one.start()
             if away is not None and await _reached(client, prepare, stop, away):
@@ -254,7 +254,7 @@ async def work(
             schema.cancel()
             writer.stopping = True
             await asyncio.gather(*(one.stop() for one in dispatchers))
-            # Temporal is asked for nothing more. What its activities have under way has as long as runs have.
+            # Polling has stopped. Activities under way have the same grace period as runs.
             await asyncio.gather(polling.aclose(), executor.drain(_GRACE.total_seconds()))
             await executor.stop()
     finally:
@@ -268,7 +268,7 @@ async def work(
 
 
 async def _watch_schema(database: Database, stop: asyncio.Event) -> str:
-    """Set `stop` once the schema is one that this release does not work with; what is wrong then."""
+    """Set `stop` once this release cannot work with the schema any more; return the problem."""
     while True:
         await asyncio.sleep(_SCHEMA_SECONDS)
         try:
@@ -283,7 +283,7 @@ async def _watch_schema(database: Database, stop: asyncio.Event) -> str:
 
 
 async def _reach(client: Client, prepare: Prepare | None) -> str | None:
-    """Connect to Temporal, and see that it has what it needs; the reason if it is away."""
+    """Connect to Temporal, and prepare it; return the reason if it is away."""
     try:
         if prepare is not None:
             await prepare()
@@ -294,13 +294,13 @@ async def _reach(client: Client, prepare: Prepare | None) -> str | None:
         return str(error)
     except TEMPORAL_AWAY as error:
         return str(error)
-    # The SDK refuses a lazy client for workers, in case it has not connected yet. This one has.
+    # The SDK refuses a lazy client for workers, because it may be unconnected. This one is connected.
     client.service_client.config.lazy = False
     return None
 
 
 async def _reached(client: Client, prepare: Prepare | None, stop: asyncio.Event, away: str | None) -> bool:
-    """Try until Temporal is there, less and less often; whether it was before `stop` was set."""
+    """Try until Temporal is there, at growing intervals; return whether it was before `stop` was set."""
     pause, address = _FIRST_PAUSE_SECONDS, client.service_client.config.target_host
     while away is not None and not stop.is_set():
         _log.warning("waits_for_temporal", address=address, reason=away, again_seconds=pause)
@@ -312,7 +312,7 @@ async def _reached(client: Client, prepare: Prepare | None, stop: asyncio.Event,
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:
-    """Worker versioning, when the operator names a build."""
+    """Return the options of worker versioning, if the operator names a build."""
     if settings.build_id is None:
         return None
     return WorkerDeploymentConfig(

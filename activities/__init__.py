@@ -1,1 +1,1 @@
-"""All that a workflow does to the world, one module a noun."""
+"""The activities of workflows: all their effects on the outside, one module for each noun."""

@@ -1,4 +1,4 @@
-"""Automatic top-up: have it billed, then book it."""
+"""Automatic top-up: billed first, then booked."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Outcome = Literal["added", "declined", "not_due"]
 
 
 class Declined(Exception):
-    """Whoever pays for the account refuses. The message is for the account's audit log."""
+    """The payer of the account refuses. The message is for the account's audit log."""
 
 
 class Billing(Protocol):
-    """Takes money for credits."""
+    """The interface of a billing service."""
 
     async def charge(self, top_up: TopUp) -> None:
-        """Take the money, once for a `top_up.reference` however often it is asked.
+        """Take the money, once for each `top_up.reference`, even if the call is repeated.
 
         Raises:
             Declined: for good; auto top-up is turned off.
@@ -34,7 +34,7 @@ class Billing(Protocol):
 
 
 class Granting:
-    """The billing of an installation that bills nobody: it agrees to everything."""
+    """The billing of an installation without payment: it agrees to everything."""
 
     async def charge(self, top_up: TopUp) -> None:
         """Agree."""
@@ -49,7 +49,7 @@ class CreditActivities:
 
     @activity.defn
     async def top_up(self, reference: str) -> Outcome:
-        """Do the top-up with this reference, if it is (still) due."""
+        """Execute the top-up with this reference, if it is still due."""
         async with self._database.connection() as connection:
             due = await topups.find_due(connection, reference)
         if due is None:
@@ -66,9 +66,9 @@ class CreditActivities:
 
 
 async def start_due(client: Client, database: Database) -> int:
-    """Start the top-ups that are due and not under way; returns how many. Call it every second or so."""
+    """Start the top-ups that are due and not under way; return their number. Call it about every second."""
     async with database.connection() as connection:
-        due = await topups.due(connection)
+        due = await topups.list_due(connection)
     started = 0
     for top_up in due:
         try:

@@ -1,4 +1,4 @@
-"""The activities of a batch of deliveries: sending them side by side, and queueing those that are due."""
+"""The activities of a batch of deliveries: sending them in parallel, and queueing those that are due."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ from workflows.messages import QUEUE_DUE_DELIVERIES, SEND_DELIVERIES
 
 _log = logs.get(__name__)
 _IN_FLIGHT = 2
-# A row that somebody else has locked is found out, and who stops within a write: neither holds up others.
+# The timeouts find a row that is locked elsewhere, and a process that stops within a write, so that neither
+# delays others.
 OPTIONS = "-c lock_timeout=1s -c idle_in_transaction_session_timeout=5s"
-"""Of the connections that write what attempts brought."""
+"""The options of the connections that record attempts."""
 _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 class DeliveryActivities:
-    """What the workflow of a batch of deliveries has done.
+    """The activities of a batch of deliveries.
 
-    What attempts brought is written through connections of its own: whatever else the worker does with the
-    database, this goes on.
+    Attempts are recorded through connections of their own, so that this works even if the rest of the worker
+    uses up the others.
 
     Attributes:
         writer: the pool of these connections.
@@ -54,24 +55,24 @@ class DeliveryActivities:
         outbound: Outbound,
         keyring: Keyring,
         schedule: Sequence[float],
-        freed: Callable[[], None],
+        on_capacity_freed: Callable[[], None],
     ) -> None:
-        """Prepare.
+        """Create the activities.
 
         Args:
-            database: where deliveries are.
-            notifier: tells dispatchers of those that were queued.
+            database: the database with the deliveries.
+            notifier: notifies dispatchers of queued deliveries.
             outbound: the guarded clients.
             keyring: opens the secrets of endpoints.
             schedule: the delays between attempts, in seconds.
-            freed: is called when deliveries are at work no longer.
+            on_capacity_freed: called when a delivery is no longer at work.
         """
         self._database = database
         self._notifier = notifier
         self._outbound = outbound
         self._keyring = keyring
         self._schedule = schedule
-        self._freed = freed
+        self._on_capacity_freed = on_capacity_freed
         self.writer = Database(database.url, name="vedette deliveries", size=_IN_FLIGHT, options=OPTIONS)
         self._batcher = MicroBatcher(
             self._record_many,
@@ -90,9 +91,9 @@ class DeliveryActivities:
 
     @activity.defn(name=SEND_DELIVERIES)
     async def send_deliveries(self, batch_id: UUID) -> float | None:
-        """Send what of the batch is to be sent, all side by side.
+        """Send the deliveries of the batch in parallel.
 
-        A worker that dies between a request and its record leaves the delivery at work: the next attempt at
+        If a worker dies between a request and its record, the delivery stays at work: the next attempt at
         this activity sends it again, with the same `webhook-id`.
 
         Returns:
@@ -102,18 +103,18 @@ class DeliveryActivities:
         async with heartbeats():
             executor = new_id()
             async with self._database.connection() as connection:
-                deliveries = await delivery_work.take(connection, batch_id, executor)
+                deliveries = await delivery_work.take_batch(connection, batch_id, executor)
             sent = (self._deliver(batch_id, executor, delivery) for delivery in deliveries)
             errors = await asyncio.gather(*sent, return_exceptions=True)
             for error in errors:
                 if isinstance(error, Exception) and not isinstance(error, LeaseLost):
-                    # It stays at work, until a sweep finds that its workflow is over and gives it back.
+                    # It stays at work, until a sweep finds that its workflow has closed and queues it.
                     _log.error("delivery_dropped", batch_id=str(batch_id), exc_info=error)
             if any(isinstance(error, LeaseLost) for error in errors):
                 # The next attempt at this activity sends them.
                 raise ApplicationError("This worker has not reached the database lately.", type="no_beat")
             async with self._database.connection() as connection:
-                return rounded(await delivery_work.look(connection, batch_id))
+                return round_up(await delivery_work.get_batch_state(connection, batch_id))
 
     @activity.defn(name=QUEUE_DUE_DELIVERIES)
     async def queue_due_deliveries(self, batch_id: UUID) -> float | None:
@@ -127,20 +128,20 @@ class DeliveryActivities:
             queued, seconds = await delivery_work.queue_due(connection, batch_id)
         if queued:
             self._notifier.notify(QUEUED_CHANNEL)
-        return rounded(seconds)
+        return round_up(seconds)
 
     async def _deliver(self, batch_id: UUID, executor: UUID, delivery: Delivery) -> None:
         attempt = await delivery_attempts.attempt(self._outbound, self._keyring, delivery)
-        # A test that somebody sends again is not repeated either.
+        # A test that is resent by hand is not repeated either.
         schedule = () if delivery.event_type == "webhook.test" else self._schedule
         plan = delivery_attempts.plan(attempt, delivery.tries, schedule)
         change = Change(batch_id, executor, delivery.delivery_id, attempt, *plan)
         if not await self._record(change):
             _log.warning("delivery_lost", delivery_id=str(delivery.delivery_id), batch_id=str(batch_id))
-        self._freed()
+        self._on_capacity_freed()
 
     async def _record(self, change: Change) -> bool:
-        """Write what an attempt brought; while the database is away, wait. Says whether it still counted."""
+        """Record an attempt; wait while the database is away. Return whether the batch was still ours."""
         tries = 0
         while True:
             try:
@@ -161,8 +162,8 @@ class DeliveryActivities:
         return [change.delivery_id in written for change in changes]
 
 
-def rounded(seconds: float | None) -> float | None:
-    """Round up to a quarter of a second, above a minute to a second: what is due together wakes together."""
+def round_up(seconds: float | None) -> float | None:
+    """Round up to a quarter of a second, above a minute to a second, so that deliveries wake together."""
     if seconds is None:
         return None
     return float(math.ceil(seconds)) if seconds > 60 else math.ceil(seconds * 4) / 4

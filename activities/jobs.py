@@ -1,4 +1,4 @@
-"""The activities of bulk jobs: looking up the targets of a chunk, ending a job."""
+"""The activities of bulk jobs: looking up the targets of a chunk, and ending a job."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from execution.heartbeat import heartbeats, worker_stops_within
 from execution.lookup_step import without_database
 from execution.ownership import check_workflow
 from micro_batcher import MicroBatcher
-from models.errors import ModelError
+from models.errors import DomainError
 from models.events import events
 from models.jobs import completion, jobs, queue
-from models.jobs.queue import Chunk, Found, Wanted
+from models.jobs.queue import Chunk, RowAnswer, TargetRow
 from models.lookups.lookups import AllProvidersFailed
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.lookup import Lookups
@@ -30,29 +30,29 @@ from sealing import Keyring
 from services import pacing
 from services.jobs import failed, found, limit_of
 from temporal.starts import job_workflow_id
-from workflows.messages import FINISH_JOB, LOOK_UP_ROWS, Looked
+from workflows.messages import FINISH_JOB, LOOK_UP_ROWS, ChunkResult
 
 _log = logs.get(__name__)
-# Lookups of jobs at a time in this process; one account alone has half of these places.
+# The lookups of jobs at a time in this process; one account alone has half of these places.
 _PLACES = 64
 _BATCH_ROWS, _IN_FLIGHT = 128, 2
-# Answers that are written as JSON between two turns of the event loop: about 1 ms.
+# The answers that are written as JSON between two turns of the event loop: about 1 ms.
 _WRITTEN_AT_ONCE = 32
-# A longer wait is a timer of the workflow, and is looked into once an hour.
+# A longer wait is a timer of the workflow, which checks again at least once an hour.
 _PAUSE_SECONDS, _HOUR_SECONDS = 20.0, 3600.0
 
 
 class JobActivities:
-    """What the workflows of jobs have done."""
+    """The activities of jobs."""
 
     def __init__(self, database: Database, notifier: Notifier, lookups: Lookups, keyring: Keyring) -> None:
-        """Prepare.
+        """Create the activities.
 
         Args:
-            database: where jobs are.
-            notifier: tells who follows a job, and dispatchers what follows from its end.
-            lookups: of this process.
-            keyring: hashes what is paid for by blocks.
+            database: the database with the jobs.
+            notifier: notifies the followers of a job, and dispatchers of its end.
+            lookups: the lookups of this process.
+            keyring: hashes the queries whose results are paid in blocks.
         """
         self._database = database
         self._notifier = notifier
@@ -64,41 +64,41 @@ class JobActivities:
         )
 
     @activity.defn(name=LOOK_UP_ROWS)
-    async def look_up_rows(self, job_id: UUID, number: int) -> Looked:
-        """Look up those targets of a chunk that have no answer yet, several at a time.
+    async def look_up_rows(self, job_id: UUID, number: int) -> ChunkResult:
+        """Look up the targets of a chunk that have no answer yet, several at a time.
 
-        A worker that dies leaves those undone whose answers it had not recorded.
+        If a worker dies, the targets whose answers were not recorded are looked up again.
         """
         check_workflow(job_workflow_id(job_id))
         async with heartbeats():
             async with self._database.connection() as connection:
                 chunk = await queue.open_chunk(connection, job_id, number)
             if chunk is None:
-                return Looked(over=True)
+                return ChunkResult(over=True)
             work = _ChunkWork(
                 chunk, self._places, self._lookups, self._recorder, self._keyring, self._restart_pace
             )
             seconds = await work.finish()
             if work.over:
-                return Looked(over=True)
+                return ChunkResult(over=True)
             async with self._database.connection() as connection:
                 if seconds:
                     await queue.mark_waiting(connection, job_id, seconds)
                 else:
                     await queue.close_chunk(connection, job_id, number)
             self._notifier.notify(jobs.PROGRESS_CHANNEL, str(job_id))
-            return Looked(seconds)
+            return ChunkResult(seconds)
 
     @activity.defn(name=FINISH_JOB)
     async def finish_job(self, job_id: UUID) -> None:
-        """End a job all of whose targets have been looked up."""
+        """End a job whose targets have all been looked up."""
         check_workflow(job_workflow_id(job_id))
         async with self._database.transaction() as connection:
             ended = await completion.finish(connection, job_id)
         self.notify(job_id, ended=ended)
 
     def notify(self, job_id: UUID, *, ended: bool) -> None:
-        """Tell who waits for what follows from the end of a job."""
+        """Notify of changes of a job, and of its event if it has ended."""
         self._notifier.notify(jobs.CHANGED_CHANNEL)
         self._notifier.notify(jobs.PROGRESS_CHANNEL, str(job_id))
         if ended:
@@ -108,7 +108,7 @@ class JobActivities:
         async with self._database.connection() as connection:
             await queue.restart_pace(connection, job_id)
 
-    async def _record_many(self, found: list[Found]) -> list[bool | Exception]:
+    async def _record_many(self, found: list[RowAnswer]) -> list[bool | Exception]:
         async with self._database.transaction() as connection:
             goes_on = await queue.record(connection, found)
         for job_id in {one.job_id for one in found}:
@@ -118,14 +118,14 @@ class JobActivities:
 
 @dataclass
 class _Row:
-    """A target that is still to be looked up: not before `due`, by the loop's clock.
+    """A target that is still to be looked up, not before `due`, by the loop's clock.
 
     Attributes:
-        waits: it is known to wait for a source that is over its limit.
+        waits: whether it is known to wait for a source that is over its limit.
         asked: the sources that were asked while it waits for others.
     """
 
-    wanted: Wanted
+    wanted: TargetRow
     due: float = 0.0
     tries: int = 0
     waits: bool = False
@@ -133,14 +133,14 @@ class _Row:
 
 
 class _ChunkWork:
-    """The work on a chunk. Where sources are over their limits, it goes on at their pace."""
+    """The work on a chunk. If sources are over their limits, it continues at their pace."""
 
     def __init__(
         self,
         chunk: Chunk,
         places: ConcurrencyLimiter,
         lookups: Lookups,
-        recorder: MicroBatcher[Found, bool],
+        recorder: MicroBatcher[RowAnswer, bool],
         keyring: Keyring,
         restart_pace: Callable[[UUID], Awaitable[None]],
     ) -> None:
@@ -155,14 +155,14 @@ class _ChunkWork:
         self._progressed = self._now() - chunk.idle_seconds
         # Until when the sources are over their limits.
         self._open_at = 0.0
-        # The sources that have turned out to be over their limits; and whether another one has, without which
-        # some targets may be answered at once.
+        # The sources that were found over their limits; and whether there is a new one, without which some
+        # targets may be answered at once.
         self._limited: set[str] = set()
         self._look_again = False
         self.over = False
 
     async def finish(self) -> float:
-        """Look up all; or return how many seconds what is left has to wait, when that is long."""
+        """Look up all targets; or return the seconds that the rest must wait, if that is long."""
         rows = [_Row(wanted) for wanted in self._chunk.targets]
         left: list[_Row] = await self._finish_known(rows)
         width = _PLACES
@@ -177,7 +177,7 @@ class _ChunkWork:
             again = await self._look_up_some(due, width)
             if self._open_at and width == _PLACES:
                 await self._restart_pace(self._chunk.job_id)
-            # After a limit, as many go at once as came through this time.
+            # After a limit, the next round is as wide as the number of successes in this one.
             width = max(1, min(_PLACES - 1, count - len(again))) if self._open_at else width
             left = later + again
             if self._look_again:
@@ -185,26 +185,26 @@ class _ChunkWork:
         return 0.0
 
     async def _finish_known(self, rows: list[_Row]) -> list[_Row]:
-        """Record all that are answered without asking anyone, or waiting for anyone; give the others."""
+        """Record all targets that can be answered offline and without waiting; return the others."""
         self._look_again = False
         try:
             known = await self._known_of([row for row in rows if not row.waits])
         except psycopg.Error:
             raise
         except Exception:
-            return rows  # one of them makes us fail: each by itself, that one fails alone
+            return rows  # one of them causes an error: looked up one by one, only that one fails
         recording = [self._recorder.submit(one) for one in known]
         self.over = not all(await asyncio.gather(*recording))
         done = {one.number for one in known}
         return [row for row in rows if row.wanted.number not in done]
 
-    async def _known_of(self, rows: Sequence[_Row]) -> list[Found]:
-        """What is to be recorded of those that can be answered without asking anyone."""
+    async def _known_of(self, rows: Sequence[_Row]) -> list[RowAnswer]:
+        """Return the records of the targets that can be answered offline."""
         kind, fields, texts = self._chunk.type, self._chunk.fields, [row.wanted.target for row in rows]
         answers = await self._lookups.known.find_many(
             kind, texts, fields=fields, limit=limit_of(kind), waiter=self._waiter
         )
-        known: list[Found] = []
+        known: list[RowAnswer] = []
         for row, answer in zip(rows, answers, strict=True):
             if answer is None:
                 continue
@@ -216,14 +216,14 @@ class _ChunkWork:
         return known
 
     def _recorded(
-        self, wanted: Wanted, result: LookupResult | ModelError, *, given_up: bool = False
-    ) -> Found:
-        if isinstance(result, ModelError):
+        self, wanted: TargetRow, result: LookupResult | DomainError, *, given_up: bool = False
+    ) -> RowAnswer:
+        if isinstance(result, DomainError):
             return failed(self._chunk, wanted, result, given_up=given_up)
         return found(self._chunk, wanted, result, self._keyring, given_up=given_up)
 
     async def _look_up_some(self, due: deque[_Row], width: int) -> list[_Row]:
-        """Look up each, so many at a time, until one meets a limit; give those that are still to be."""
+        """Look up each target, `width` at a time, until one meets a limit; return the remaining ones."""
         self._open_at = 0.0
         again: list[_Row] = []
 
@@ -241,20 +241,20 @@ class _ChunkWork:
         return [*again, *due]
 
     async def _look_up(self, row: _Row) -> bool:
-        """Look up one; say whether that is done with, and need not be repeated."""
+        """Look up one target; return whether it is finished."""
         async with self._places.taken(str(self._chunk.account_id)):
-            if self.over or self._open_at:  # since it waits for a place
+            if self.over or self._open_at:  # may have changed while it waited for a place
                 row.due = self._open_at
                 return False
             try:
                 record = await self._record_of(row)
-            except (ModelError, psycopg.Error):
-                raise  # no fault of the target: all that is left is to be looked up again
+            except (DomainError, psycopg.Error):
+                raise  # the target is not at fault: the rest must be looked up again
             except Exception as error:
-                # A fault of ours: it must not keep the job from its other targets, for ever.
+                # A fault of our code must not block the other targets of the job for ever.
                 job_id, number = str(self._chunk.job_id), row.wanted.number
                 _log.error("row_not_looked_up", job_id=job_id, number=number, exc_info=error)
-                fault = ModelError("internal_error", "The answer made us fail.")
+                fault = DomainError("internal_error", "The answer made us fail.")
                 record = failed(self._chunk, row.wanted, fault)
             if record is None:
                 return False
@@ -264,19 +264,19 @@ class _ChunkWork:
                 self.over = True
             return True
 
-    async def _record_of(self, row: _Row) -> Found | None:
-        """What is to be recorded of one; None if it was put off.
+    async def _record_of(self, row: _Row) -> RowAnswer | None:
+        """Return the record of one target; None if it was postponed.
 
         Raises:
-            AllProvidersFailed: for want of the database.
+            AllProvidersFailed: the database was away.
         """
         idle = self._now() - self._progressed
         kind, fields = self._chunk.type, self._chunk.fields
         try:
-            result: LookupResult | ModelError = await self._lookups.lookup(
+            result: LookupResult | DomainError = await self._lookups.lookup(
                 kind, row.wanted.target, fields=fields, limit=limit_of(kind), waiter=self._waiter
             )
-        except ModelError as error:
+        except DomainError as error:
             if without_database(error):
                 raise
             result = error
@@ -291,11 +291,11 @@ class _ChunkWork:
         given_up = self._wait(row, result, 0.0) is not None
         return self._recorded(row.wanted, result, given_up=given_up)
 
-    def _wait(self, row: _Row, result: LookupResult | ModelError, idle: float) -> tuple[float, bool] | None:
-        """Return how long a target waits, and whether limits are the reason; None if its answer is whole."""
+    def _wait(self, row: _Row, result: LookupResult | DomainError, idle: float) -> tuple[float, bool] | None:
+        """Return how long a target waits, and whether because of limits; None if its answer is complete."""
         if isinstance(result, AllProvidersFailed):
             return pacing.wait_for_any(result, row.tries, idle, row.asked)
-        if isinstance(result, ModelError):
+        if isinstance(result, DomainError):
             return None
         seconds = pacing.wait_for_more(result, self._chunk.fields, idle, row.asked)
         return None if seconds is None else (seconds, True)
@@ -308,8 +308,8 @@ class _ChunkWork:
             row.tries += 1
 
 
-def _asked_of(result: LookupResult | ModelError) -> set[str]:
-    """Return the sources that were asked; where nobody has answered, those that do not take the query."""
+def _asked_of(result: LookupResult | DomainError) -> set[str]:
+    """Return the sources that were asked; if none answered, those that reject the query."""
     if isinstance(result, AllProvidersFailed):
         return {one["name"] for one in result.details["providers"] if one["status"] == "rejected"}
     outcomes = result.outcomes if isinstance(result, LookupResult) else ()
@@ -320,7 +320,7 @@ def _asked_of(result: LookupResult | ModelError) -> set[str]:
     }
 
 
-def _limited_of(result: LookupResult | ModelError) -> set[str]:
-    """The sources that were over their limits where others have answered."""
+def _limited_of(result: LookupResult | DomainError) -> set[str]:
+    """Return the sources that were over their limits while others answered."""
     outcomes = result.outcomes if isinstance(result, LookupResult) else ()
     return {source.spec.name for source, outcome in outcomes if outcome.status == "rate_limited"}

@@ -1,4 +1,4 @@
-"""What has to be done now and then, so that data is fresh and what serves nobody any more is gone."""
+"""The maintenance chores: they refresh data, and delete data that is no longer needed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from models.runs import history, step_answers, uploads
 from models.webhooks import delivery_recovery
 from providers import dataset_refresh
 from settings import Settings
+from workflows.messages import TEND_HISTORY
 
 _log = logs.get(__name__)
 
 
 class RefreshedDataset(BaseModel):
-    """What became of one dataset: `installed` or `present`, its version, and where it came from."""
+    """The result for one dataset: `installed` or `present`, its version, and its origin."""
 
     name: str
     status: str
@@ -41,7 +42,7 @@ class MaintenanceActivities:
 
     @activity.defn
     async def refresh_datasets(self) -> list[RefreshedDataset]:
-        """Fetch the newest lookup data; what is the newest already is left as it is.
+        """Fetch the newest lookup data; skip datasets that are up to date.
 
         Raises:
             ApplicationError: `datasets_failed`, if one could not be fetched. The others are in place, and
@@ -59,10 +60,11 @@ class MaintenanceActivities:
 
     @activity.defn
     async def purge_lookups(self) -> int:
-        """Delete what lookups have left that serves nobody any more; returns how many rows there were.
+        """Delete data of lookups that is no longer needed; return the number of rows.
 
-        Kept answers that are too old even to stand in, and paid blocks whose pages are free no longer. Some
-        at a time: however many there are, no statement reaches its timeout, and what is done stays done.
+        These are cached answers that are too old even as stale ones, and paid blocks whose pages are no
+        longer free. They are deleted in batches, so that no statement reaches its timeout, and finished
+        batches stay deleted.
         """
         purged = 0
         async with heartbeats(), self._database.connection() as connection:
@@ -73,32 +75,32 @@ class MaintenanceActivities:
 
     @activity.defn
     async def purge_jobs(self) -> int:
-        """Delete bulk jobs that are older than they are kept; returns how many there were.
+        """Delete bulk jobs that are too old; return their number.
 
-        What they have left is removed by dispatchers, as for jobs that their owners delete.
+        Dispatchers delete their rows later, as for jobs that their owners delete.
         """
         async with heartbeats(), self._database.connection() as connection:
             return await cleanup.hide_old(connection, self._settings.retention_days)
 
-    @activity.defn
-    async def tend_history(self) -> int:
-        """Make the partitions of the weeks to come, and drop those that are older than runs are kept.
+    @activity.defn(name=TEND_HISTORY)
+    async def maintain_partitions(self) -> int:
+        """Create the partitions of the coming weeks, and drop those that are older than runs are kept.
 
-        Deleted is also what runs were given that have ended, what workflows have forgotten, and what the
-        audit log tells of runs that are too old. Uploads keep how their runs ended, and go with them.
+        Also delete answers to ended runs, keys that workflows have forgotten, and audit entries of runs that
+        are too old. Uploads store how their runs ended, and are deleted with them.
 
         Returns:
-            How many weeks were dropped.
+            The number of dropped weeks.
         """
         async with heartbeats():
-            # Who reads what goes is waited for. If it takes longer, the next time goes on with it.
+            # Dropping waits for readers. If that takes longer, the next call continues.
             async with await self._database.dedicated(options="-c statement_timeout=10min") as connection:
                 await history.make_partitions(connection)
                 await delivery_recovery.delete_empty_batches(connection)
                 kept = timedelta(days=self._settings.retention_days)
                 await step_answers.purge(connection)
                 await audit.delete_of_runs(connection, kept)
-                await uploads.tend(connection, kept)
+                await uploads.expire(connection, kept)
                 return await history.drop_old(connection, kept)
 
 

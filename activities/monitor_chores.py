@@ -1,4 +1,4 @@
-"""The chores of monitors: what is too old goes."""
+"""The chores of monitors: the deletion of old runs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from models.monitors import cleanup
 
 
 class MonitorChores:
-    """Activities of the maintenance workflows."""
+    """The activities of the maintenance workflows for monitors."""
 
     def __init__(self, database: Database, kept_days: int) -> None:
-        """Prepare; `kept_days`: for how long runs are kept whose monitor says nothing else."""
+        """Create the activities; `kept_days` is the retention of monitors without their own."""
         self._database = database
         self._kept_days = kept_days
 
     @activity.defn
     async def purge_monitors(self) -> int:
-        """Delete runs of monitors that are older than they are kept; returns how many there were."""
+        """Delete runs of monitors that are too old; return their number."""
         async with heartbeats(), self._database.connection() as connection:
             return await cleanup.purge_old(connection, self._kept_days)

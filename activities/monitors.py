@@ -1,4 +1,4 @@
-"""The activities of monitors: looking at the targets of a run, ending it, accepting one that is due."""
+"""The activities of monitors: looking up the targets of a run, ending it, accepting one that is due."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from execution.heartbeat import heartbeats, worker_stops_within
 from execution.lookup_step import without_database
 from execution.ownership import check_workflow
 from micro_batcher import MicroBatcher
-from models.errors import ModelError
+from models.errors import DomainError
 from models.events import events
 from models.lookups.lookups import AllProvidersFailed
 from models.lookups.silence import Reason
 from models.monitors import completion, monitors, queue, runs, sources
-from models.monitors.completion import Ended
-from models.monitors.queue import Chunk, Found
+from models.monitors.completion import RunEffects
+from models.monitors.queue import Chunk, TargetResult
 from models.runs.runs import QUEUED_CHANNEL
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.lookup import Lookups
@@ -31,30 +31,38 @@ from providers.lookup.waiter import Waiter
 from services.monitor_pace import NOBODY, Pace, WaitingTarget
 from services.target_comparison import Stored, Watching
 from temporal.starts import monitor_workflow_id
-from workflows.messages import ACCEPT_DUE_RUN, FINISH_MONITOR_RUN, WATCH_CHUNK, WATCH_TARGETS, Watched
+from workflows.messages import (
+    ACCEPT_DUE_RUN,
+    FINISH_MONITOR_RUN,
+    WATCH_CHUNK,
+    WATCH_TARGETS,
+    MonitorChunkResult,
+)
 
 _log = logs.get(__name__)
-# Lookups of monitors at a time in this process; one account alone has half of these places.
+# The lookups of monitors at a time in this process; one account alone has half of these places.
 _PLACES = 96
 _BATCH_ROWS, _IN_FLIGHT = 128, 2
-# How long after a failure a target is looked up once more: its sources may be over their limits for a moment.
+# The pauses after which a failed target is looked up again: its sources may be over their limits for a
+# moment.
 _AGAIN_SECONDS = (2.0, 10.0)
-# A longer wait is a timer of the workflow, looked into once an hour. No activity goes on for longer.
+# A longer wait is a timer of the workflow, which checks again at least once an hour. No activity runs longer
+# than the last of these.
 _PAUSE_SECONDS, _HOUR_SECONDS, _LONGEST_SECONDS = 20.0, 3600.0, 1800.0
-# A comparison of so many bytes takes longer than the event loop may be held up.
+# A comparison of more bytes would block the event loop for too long.
 _LARGE_BYTES = 64 * 1024
 
 
 class MonitorActivities:
-    """What the workflows of monitors have done."""
+    """The activities of monitors."""
 
     def __init__(self, database: Database, notifier: Notifier, lookups: Lookups) -> None:
-        """Prepare.
+        """Create the activities.
 
         Args:
-            database: where runs are.
-            notifier: tells dispatchers what follows from an end.
-            lookups: of this process.
+            database: the database with the runs.
+            notifier: notifies dispatchers of the effects of an end.
+            lookups: the lookups of this process.
         """
         self._database = database
         self._notifier = notifier
@@ -67,12 +75,12 @@ class MonitorActivities:
 
     @activity.defn(name=WATCH_TARGETS)
     async def watch_targets(self, run_id: UUID, number: int) -> bool:
-        """Look at those targets of a chunk that have no result yet, several at a time.
+        """Look up the targets of a chunk that have no result yet, several at a time.
 
-        A worker that dies leaves those undone whose results it had not recorded.
+        If a worker dies, the targets whose results were not recorded are looked up again.
 
         Returns:
-            Whether the run goes on; it may have been cancelled.
+            Whether the run is still under way; it may have been cancelled.
         """
         check_workflow(monitor_workflow_id(run_id))
         async with heartbeats():
@@ -83,36 +91,42 @@ class MonitorActivities:
             return not (await self._look(chunk, number, patient=True, waits=False)).over
 
     @activity.defn(name=WATCH_CHUNK)
-    async def watch_chunk(self, run_id: UUID, number: int, patient: bool) -> Watched:
-        """Look at those targets of a chunk that have no result yet, at the pace of their sources.
+    async def watch_chunk(self, run_id: UUID, number: int, patient: bool) -> MonitorChunkResult:
+        """Look up the targets of a chunk that have no result yet, at the pace of their sources.
 
         Args:
-            run_id: of the run.
-            number: of the chunk.
-            patient: wait here for sources that are open soon.
+            run_id: the run.
+            number: the number of the chunk.
+            patient: whether to wait here for sources that are open soon.
         """
         check_workflow(monitor_workflow_id(run_id))
         async with heartbeats():
             async with self._database.connection() as connection:
                 chunk = await queue.open_chunk(connection, run_id, number, runs.CHUNK)
-            return Watched(over=True) if chunk is None else await self._look(chunk, number, patient=patient)
+            return (
+                MonitorChunkResult(over=True)
+                if chunk is None
+                else await self._look(chunk, number, patient=patient)
+            )
 
-    async def _look(self, chunk: Chunk, number: int, *, patient: bool, waits: bool = True) -> Watched:
-        look = _Look(chunk, self._places, self._lookups, self._loader, self._recorder, waits=waits)
-        left = await look.look_at_all(patient=patient)
+    async def _look(
+        self, chunk: Chunk, number: int, *, patient: bool, waits: bool = True
+    ) -> MonitorChunkResult:
+        look = ChunkLookup(chunk, self._places, self._lookups, self._loader, self._recorder, waits=waits)
+        left = await look.run(patient=patient)
         if look.over:
-            return Watched(over=True)
+            return MonitorChunkResult(over=True)
         async with self._database.connection() as connection:
             await sources.add_absent(connection, chunk.monitor_id, look.absent)
             if left:
                 await queue.mark_waiting(connection, chunk.run_id, min(left.values()))
             else:
                 await queue.close_chunk(connection, chunk.run_id, number)
-        return Watched(left)
+        return MonitorChunkResult(left)
 
     @activity.defn(name=FINISH_MONITOR_RUN)
     async def finish_monitor_run(self, run_id: UUID) -> None:
-        """End a run all of whose targets have been looked at."""
+        """End a run whose targets have all been looked up, and start one that became due meanwhile."""
         check_workflow(monitor_workflow_id(run_id))
         async with self._database.transaction() as connection:
             ended = await completion.finish(connection, run_id)
@@ -123,14 +137,14 @@ class MonitorActivities:
 
     @activity.defn(name=ACCEPT_DUE_RUN)
     async def accept_due_run(self, monitor_id: UUID, come: datetime | None = None) -> None:
-        """Accept a run of a monitor that is due; else do nothing. `come`: the moment of its Schedule."""
+        """Accept the run of a monitor if it is due. `come` is the current time of its Schedule."""
         async with self._database.transaction() as connection:
             failed = await runs.start_due(connection, monitor_id, come)
         self._notifier.notify(monitors.CHANGED_CHANNEL)
         self.notify(failed)
 
-    def notify(self, ended: Ended | None) -> None:
-        """Tell who waits for what follows from the end of a run."""
+    def notify(self, ended: RunEffects | None) -> None:
+        """Notify of the effects of a run's end."""
         if ended is not None and ended.told:
             self._notifier.notify(events.QUEUED_CHANNEL)
         if ended is not None and ended.accepted:
@@ -140,13 +154,13 @@ class MonitorActivities:
         async with self._database.connection() as connection:
             return [*await queue.load_baselines(connection, wanted)]
 
-    async def _record_many(self, found: list[Found]) -> list[bool | Exception]:
+    async def _record_many(self, found: list[TargetResult]) -> list[bool | Exception]:
         async with self._database.transaction() as connection:
             return [*await queue.record(connection, found)]
 
 
-class _Look:
-    """A look at the targets of a chunk, at the pace of their sources."""
+class ChunkLookup:
+    """The lookup of the targets of a chunk, at the pace of their sources."""
 
     def __init__(
         self,
@@ -154,7 +168,7 @@ class _Look:
         places: ConcurrencyLimiter,
         lookups: Lookups,
         loader: MicroBatcher[tuple[UUID, str], Stored | None],
-        recorder: MicroBatcher[Found, bool],
+        recorder: MicroBatcher[TargetResult, bool],
         *,
         waits: bool,
     ) -> None:
@@ -174,19 +188,19 @@ class _Look:
 
     @property
     def absent(self) -> Mapping[str, Reason]:
-        """The sources of tracked fields that turned out not to be asked, and why."""
+        """The sources of tracked fields that were found not to be asked, and why."""
         return self._watching.absent
 
-    async def look_at_all(self, *, patient: bool) -> dict[str, float]:
-        """Look at all; return what those that are left wait for: source → seconds.
+    async def run(self, *, patient: bool) -> dict[str, float]:
+        """Look up all targets; return the sources that the rest waits for: source → seconds.
 
         Args:
-            patient: wait here for sources that are open soon.
+            patient: whether to wait here for sources that are open soon.
         """
         until = self._now() + _LONGEST_SECONDS
         while True:
             async with asyncio.TaskGroup() as group:
-                self._start_looks(group)
+                self._start_lookups(group)
             if self.over or not self._pace.left:
                 return {}
             pause, waits = self._pace.seconds(), self._pace.waits()
@@ -196,24 +210,24 @@ class _Look:
             if await worker_stops_within(pause):
                 return waits
 
-    def _start_looks(self, group: asyncio.TaskGroup) -> None:
-        """Begin to look at as many as may be looked at now."""
+    def _start_lookups(self, group: asyncio.TaskGroup) -> None:
+        """Begin to look up as many targets as are allowed now."""
         while self._flying < _PLACES // 2 and not self.over and (one := self._pace.take()) is not None:
             self._flying += 1
-            group.create_task(self._look_at(one, group))
+            group.create_task(self._process_target(one, group))
 
-    async def _look_at(self, one: WaitingTarget, group: asyncio.TaskGroup) -> None:
-        """Look at one, then at more."""
+    async def _process_target(self, one: WaitingTarget, group: asyncio.TaskGroup) -> None:
+        """Look up one target, then begin with more."""
         async with self._places.taken(str(self._chunk.account_id)):
             if not self.over:
                 found = await self._judge_target(one)
                 if found is not None and not await self._recorder.submit(found):
                     self.over = True
         self._flying -= 1
-        self._start_looks(group)
+        self._start_lookups(group)
 
-    async def _judge_target(self, one: WaitingTarget) -> Found | None:
-        """Look one target up, and judge it; return what to record, or None if the target waits."""
+    async def _judge_target(self, one: WaitingTarget) -> TargetResult | None:
+        """Look one target up, and judge it; return the result to record, or None if the target waits."""
         watching, position, target = self._watching, one.position, one.target
         stored: Stored | None = None
         try:
@@ -222,7 +236,7 @@ class _Look:
             waits = watching.waits_of(looked)
             if self._pace.land(one, waits):
                 return None
-            if isinstance(looked, ModelError):
+            if isinstance(looked, DomainError):
                 again = self._put_off(one, looked)
                 return None if again else watching.fail(position, target, stored, looked)
             given = (position, target, stored, looked)
@@ -230,31 +244,31 @@ class _Look:
                 return await asyncio.to_thread(watching.judge, *given)
             return watching.judge(*given)
         except (AllProvidersFailed, psycopg.Error):
-            raise  # no fault of the sources: all that is left is to be looked at again
+            raise  # the sources are not at fault: the rest must be looked up again
         except Exception as error:
-            # A fault of ours: it must not keep the run from its other targets, for ever.
+            # A fault of our code must not block the other targets of the run for ever.
             _log.error("target_not_judged", run_id=str(self._chunk.run_id), position=position, exc_info=error)
-            fault = ModelError("internal_error", "The answer made us fail.")
+            fault = DomainError("internal_error", "The answer made us fail.")
             return watching.fail(position, target, stored, fault)
 
-    async def _look_up(self, target: str) -> LookupResult | ModelError:
+    async def _look_up(self, target: str) -> LookupResult | DomainError:
         """Look a target up; return its answer, or the error if no source answered.
 
         Raises:
-            AllProvidersFailed: for want of the database.
+            AllProvidersFailed: the database was away.
         """
         watching, waiter = self._watching, self._waiter if self._waits else None
         try:
             return await self._lookups.lookup(
                 watching.kind.name, target, max_age=watching.max_age, waiter=waiter
             )
-        except ModelError as error:
+        except DomainError as error:
             if without_database(error):
                 raise
             return error
 
-    def _put_off(self, one: WaitingTarget, error: ModelError) -> bool:
-        """Put off a target that may soon be answered; say whether that was done."""
+    def _put_off(self, one: WaitingTarget, error: DomainError) -> bool:
+        """Postpone a target that may soon be answered; return whether it was postponed."""
         if one.tries == len(_AGAIN_SECONDS) or not isinstance(error, AllProvidersFailed):
             return False
         if not _may_soon_be_answered(error):
@@ -265,7 +279,7 @@ class _Look:
 
 
 def _may_soon_be_answered(error: AllProvidersFailed) -> bool:
-    """Whether some source can be asked again before the last look; its quota may be gone for the day."""
+    """Return whether some source can be asked again before the last attempt; a daily quota cannot."""
     waits = [
         report.get("retry_after", 0) for report in error.details["providers"] if report["status"] != "skipped"
     ]

@@ -1,4 +1,4 @@
-"""The activities of a run's own workflow: deciding what is next, making one call, waking, cancelling."""
+"""The activities of a run's own workflow: deciding its next calls, making one call, waking, cancelling."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from execution.own_execution import (
     ITEMS,
     ITEMS_AT_ONCE,
     OwnExecution,
-    execution_of,
-    impatience,
-    merged,
+    create_execution,
+    database_deadline,
+    merge_progress,
     run_id_of,
     with_step,
 )
-from execution.run_execution import SHOWN_SECONDS, Done, attempt
-from execution.run_recorder import DatabaseAway, Refused, RunWriter, Stale
+from execution.run_execution import SHOWN_SECONDS, CallResult, attempt
+from execution.run_recorder import DatabaseAway, RunRecorder, StaleProgress, UnstorableRecord
 from execution.shift import AGAIN_SECONDS
 from language.progress import Progress, read_progress
 from language.records import StepError
@@ -53,37 +53,37 @@ from workflows.messages import (
 _log = logs.get(__name__)
 _Next = TypeVar("_Next", Todo, Todo | None)
 _ELSEWHERE = Todo([], over="elsewhere")
-# Workers that were lost with a call, one after the other: it may be to blame, and goes alone.
+# This many workers were lost with a call, one after the other: it may be the cause, and runs alone.
 _MOST_LOST = 2
 
 
 class OwnRunActivities:
-    """What the workflow of one run has done.
+    """The activities of a run's own workflow.
 
     Attributes:
-        on_left: is told of each run that has ended here, or waits: it holds no place.
+        on_left: called for each run that has ended here, or waits, and so needs no place.
     """
 
     def __init__(
         self,
         database: Database,
         notifier: Notifier,
-        writer: RunWriter,
+        writer: RunRecorder,
         performer: Performer,
         executor: Executor,
         failures: FailureWatch,
         build: str,
     ) -> None:
-        """Prepare.
+        """Create the activities.
 
         Args:
-            database: where the runs are.
-            notifier: tells others of what was queued, or has ended.
-            writer: writes what becomes of the runs.
-            performer: makes their calls.
-            executor: says whether calls may begin: this process lives.
-            failures: is told whose runs our code could take forward, and whose not.
-            build: names the code, so that one can tell whether another has failed too.
+            database: the database with the runs.
+            notifier: notifies of queued and ended runs.
+            writer: writes the changes of the runs.
+            performer: executes their calls.
+            executor: its shift proves that this process lives, so that calls may begin.
+            failures: records whose runs advanced, and with whose runs our code failed.
+            build: the name of the code, to recognise failures of several builds.
         """
         self._database = database
         self._notifier = notifier
@@ -97,7 +97,7 @@ class OwnRunActivities:
 
     @activity.defn(name=DECIDE_NEXT)
     async def decide_next(self, given: OwnRun, under_way: list[CallName]) -> Todo:
-        """Say what the run does next, from its rows; write what it has done, and that it waits."""
+        """Decide from its rows what the run does next; write its finished work, and its wait."""
         self._check(given)
         return await self._unless_it_fails(given, self._decide_next(given, under_way))
 
@@ -113,15 +113,15 @@ class OwnRunActivities:
             execution.impatient = True
             try:
                 return self._told(given, await self._go_on(execution, under_way))
-            except Stale:
+            except StaleProgress:
                 continue
 
     @activity.defn(name=PERFORM_STEP)
     async def perform_step(self, given: OwnRun, name: CallName, alone: bool) -> Todo | None:
-        """Make one call and write what came of it.
+        """Execute one call and write its result.
 
         Returns:
-            What is next, if nothing else is under way; else the workflow asks.
+            The next work, if no other call is under way; else None, and the workflow asks.
         """
         self._check(given)
         told, attempts = activity.info().heartbeat_details, activity.info().attempt - 1
@@ -141,7 +141,7 @@ class OwnRunActivities:
         is_going = execution is not None and execution.row.waits_until is None
         calls = await execution.find(name) if execution is not None and is_going else []
         if execution is None or not calls:
-            # Somebody else has the run; or the call was made, and nobody learned of it.
+            # The run has another carrier; or the call was executed, and the workflow did not learn of it.
             return await self._decide_next(given, []) if alone else None
         if lost >= _MOST_LOST:
             _log.error("run_goes_alone", run_id=str(given.run_id), workers_lost=lost)
@@ -155,7 +155,7 @@ class OwnRunActivities:
                     return await self._decide_next(given, []) if alone else None
                 done = await self._perform(execution, calls[0])
         except asyncio.CancelledError:
-            # Somebody has cancelled the run, or this process stops.
+            # The run was cancelled, or this process stops.
             await self._append(execution)
             raise
         return await self._take(given, execution, calls[0], done, alone=alone)
@@ -171,7 +171,7 @@ class OwnRunActivities:
 
     @activity.defn(name=CANCEL_RUN)
     async def cancel_run(self, given: OwnRun) -> None:
-        """Cancel the run, whose workflow was cancelled in Temporal, if it is the workflow's."""
+        """Cancel the run, whose workflow was cancelled in Temporal, if the workflow still has it."""
         self._check(given)
         self.on_left(given.run_id)
         async with self._database.connection() as connection:
@@ -187,13 +187,13 @@ class OwnRunActivities:
     # ---- one run
 
     def _check(self, given: OwnRun) -> None:
-        """Refuse another run than the workflow's: whoever reaches Temporal can start some."""
+        """Refuse any run but the workflow's own: other clients of Temporal can start workflows."""
         workflow_id = activity.info().workflow_id or ""
         if run_id_of(workflow_id) != given.run_id:
             raise ApplicationError("This workflow is not the run's.", type=NOT_ITS_RUN, non_retryable=True)
 
     async def _load(self, given: OwnRun) -> OwnExecution | None:
-        async with impatience():
+        async with database_deadline():
             async with self._database.connection() as connection:
                 row = await own_runs.load(connection, given.run_id, given.claim_id)
             if row is None:
@@ -202,21 +202,21 @@ class OwnRunActivities:
             async with self._database.connection() as connection:
                 found = await run_loading.load_records(connection, [given.run_id], version.read)
 
-        async def perform(call: Call) -> Done:
+        async def perform(call: Call) -> CallResult:
             of = row.of
             return await self._performer.perform(of.account_id, of.automation_id, given.run_id, call, version)
 
-        return execution_of(row, version, found.get(given.run_id, Recorded()), self._writer, perform)
+        return create_execution(row, version, found.get(given.run_id, Recorded()), self._writer, perform)
 
     async def _unless_it_fails(self, given: OwnRun, doing: Coroutine[Any, Any, _Next]) -> _Next | Todo:
-        """Do something with a run; set it aside where our code fails, as under a shift."""
+        """Execute work on a run; set the run aside if our code fails, as under a shift."""
         try:
             return await doing
         except (*AWAY, ApplicationError):
             raise
         except DatabaseAway as error:
             raise ApplicationError(str(error), type="database_away") from error
-        except Refused as error:
+        except UnstorableRecord as error:
             _log.error("run_not_stored", run_id=str(given.run_id), error=str(error))
             await self._fail(given, "not_stored", "What the run gave cannot be stored.")
             return Todo([], over="failed")
@@ -233,7 +233,7 @@ class OwnRunActivities:
             hopeless = await setbacks.set_run_aside(connection, given.run_id, given.claim_id, self._build)
         if of is not None:
             self._failures.note(of.account_id, failed=True)
-            # Where that is one too many, whoever claims others of the version sets it aside.
+            # If this is one failure too many, the next worker that claims runs of the version sets it aside.
             self._versions.trouble_of(of.automation_id, of.version).note_failure(given.run_id)
         if hopeless:
             await self._fail(given, "engine_error", "The engine could not go on with this run.")
@@ -248,7 +248,7 @@ class OwnRunActivities:
             await self._writer.write(Change(given.claim_id, given.run_id, [], end, row.run.parent_run_id))
 
     async def _go_on(self, execution: OwnExecution, under_way: list[CallName]) -> Todo:
-        todo = await execution.go_on(under_way)
+        todo = await execution.advance(under_way)
         self._failures.note(execution.of.account_id, failed=False)
         if execution.version.trouble.may_stand:
             await execution.version.prove(self._database, execution.of)
@@ -262,9 +262,9 @@ class OwnRunActivities:
         return todo
 
     async def _take(
-        self, given: OwnRun, execution: OwnExecution, call: Call, done: Done, *, alone: bool
+        self, given: OwnRun, execution: OwnExecution, call: Call, done: CallResult, *, alone: bool
     ) -> Todo | None:
-        """Take what came of a call, and write it."""
+        """Take the outcome of a call, and write it."""
         if done.room is not None:
             execution.rooms.append(done.room)
         execution.driver.take(call, done.outcome, clock.now())
@@ -274,17 +274,19 @@ class OwnRunActivities:
             kept = list(execution.unwritten)
             try:
                 return self._told(given, await self._go_on(execution, []))
-            except Stale:
+            except StaleProgress:
                 execution.unwritten = kept
-        # The record first: until it is there, the progress says that the call is to be made.
+        # The record first: without it, the progress states that the call must be executed.
         if execution.unwritten and not await execution.write():
             await self._append(execution)
         if (pause := execution.pause_of(call)) is not None:
-            await self._change_progress(execution, lambda stored: merged(stored, call, pause, is_done=True))
+            await self._change_progress(
+                execution, lambda stored: merge_progress(stored, call, pause, is_done=True)
+            )
         return await self._decide_next(given, []) if alone else None
 
     async def _append(self, execution: OwnExecution) -> None:
-        """Write what a run has done or had under way, if somebody has cancelled it."""
+        """Record the finished and interrupted steps of a run, if it was cancelled."""
         try:
             async with self._database.connection() as connection:
                 await record_cancelled_steps(connection, execution.give_up())
@@ -294,7 +296,7 @@ class OwnRunActivities:
     async def _change_progress(
         self, execution: OwnExecution, put: Callable[[Progress], Progress], *, went_on: bool = True
     ) -> bool:
-        """Write how far a step is, beside what others write of their steps; false if the run is not ours."""
+        """Write the progress of a step, safely beside other steps; return False if the run is not ours."""
 
         def change(stored: Any) -> str:
             return put(read_progress(stored)).model_dump_json()
@@ -307,21 +309,21 @@ class OwnRunActivities:
                         connection, run.run_id, run.claim_id, change, went_on=went_on
                     )
             except AWAY as error:
-                # A call that is under way goes on meanwhile: it is not made again for this.
+                # A call under way continues meanwhile: it is not repeated because of this.
                 _log.warning("database_away", run_id=str(run.run_id), error=str(error))
                 await asyncio.sleep(AGAIN_SECONDS)
 
     # ---- calls
 
-    async def _perform(self, execution: OwnExecution, call: Call) -> Done:
-        """Make a call; one that takes a while is shown."""
+    async def _perform(self, execution: OwnExecution, call: Call) -> CallResult:
+        """Execute a call; write its progress if it takes a while."""
         self._check_lives()
         task = asyncio.create_task(attempt(execution.perform, call, clock.now()))
         try:
             done, _ = await asyncio.wait([task], timeout=SHOWN_SECONDS)
             if not done and (mine := execution.pause_of(call)) is not None:
                 await self._change_progress(
-                    execution, lambda stored: merged(stored, call, mine, is_done=False), went_on=False
+                    execution, lambda stored: merge_progress(stored, call, mine, is_done=False), went_on=False
                 )
             return await task
         except LeaseLost as error:
@@ -330,25 +332,25 @@ class OwnRunActivities:
             task.cancel()
 
     def _check_lives(self) -> None:
-        """Begin no call without a beat of this process, as under its shift."""
+        """Raise unless this process has had a beat recently, as under its shift."""
         held = self._executor.shift
-        if held is None or not held.may_begin:
+        if held is None or not held.can_start_calls:
             raise ApplicationError("This worker has not reached the database lately.", type="no_beat")
 
     async def _perform_items(self, execution: OwnExecution, step_id: str, calls: list[Call]) -> None:
-        """Make the calls of some items of a step, with their further attempts, as many at a time as it says.
+        """Execute calls of items of a step, with their further attempts, as many at a time as it allows.
 
-        What is begun beyond these is left to the next activity.
+        Further items are left to the next activity.
         """
         driver, left = execution.driver, ITEMS_AT_ONCE
-        tasks: dict[asyncio.Task[Done], Call] = {}
+        tasks: dict[asyncio.Task[CallResult], Call] = {}
         try:
             while True:
                 for call in calls:
                     left -= call.attempt == 1
                     if left >= 0 or call.attempt > 1:
                         tasks[asyncio.create_task(self._perform(execution, call))] = call
-                if not tasks and not execution.naps(step_id):
+                if not tasks and not execution.pauses_briefly(step_id):
                     break
                 failed = await self._items_happen(execution, tasks, step_id)
                 if execution.unwritten and not await execution.write():
@@ -361,20 +363,20 @@ class OwnRunActivities:
         finally:
             for task in tasks:
                 task.cancel()
-        # What pauses for longer, the workflow waits for.
+        # The workflow waits for longer pauses.
         await self._put_step(execution, step_id)
 
     async def _put_step(self, execution: OwnExecution, step_id: str) -> bool:
-        """Write how far a step over items is; false if the run is the workflow's no longer."""
+        """Write the progress of a step over items; return False if the workflow no longer has the run."""
         mine = execution.driver.progress().steps.get(step_id)
         return mine is None or await self._change_progress(
             execution, lambda stored: with_step(stored, step_id, mine)
         )
 
     async def _items_happen(
-        self, execution: OwnExecution, tasks: dict[asyncio.Task[Done], Call], step_id: str
+        self, execution: OwnExecution, tasks: dict[asyncio.Task[CallResult], Call], step_id: str
     ) -> bool:
-        """Wait for items that are done, or for one to be tried again; whether one is to be later."""
+        """Wait for finished items, or for the next retry; return whether an item must be retried later."""
         now, driver, before = clock.now(), execution.driver, execution.driver.waits
         due = min((wait.until for wait in driver.waits if wait.step_id == step_id), default=None)
         seconds = None if due is None else max(0.0, (due - now).total_seconds())

@@ -1,4 +1,4 @@
-"""The activities of Schedules: accepting a run that is due, and having Schedules say what rows say."""
+"""The activities of Schedules: accepting a run that is due, and reconciling Schedules with rows."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SCHEDULED = (
     (scheduling.MONITORS, due_schedules.MONITORS),
     (scheduling.WORKFLOWS, due_schedules.WORKFLOWS),
 )
-"""What has Schedules: the rows, and these."""
+"""The kinds of rows with Schedules, each with its table and its Schedules."""
 
 
 class ScheduleActivities:
-    """What `ScheduledTrigger` and the maintenance workflows have done."""
+    """The activities of `ScheduledTrigger` and of the maintenance of Schedules."""
 
     def __init__(self, database: Database, client: Client, notifier: Notifier) -> None:
-        """Prepare; `notifier` tells the dispatcher of runs."""
+        """Create the activities; `notifier` wakes the dispatcher of runs."""
         self._database = database
         self._client = client
         self._notifier = notifier
@@ -39,9 +39,10 @@ class ScheduleActivities:
 
     @activity.defn(name=ACCEPT_SCHEDULED_RUN)
     async def accept_scheduled_run(self, automation_id: UUID, come: datetime | None = None) -> None:
-        """Accept the run of a workflow that is due; else do nothing. `come`: the moment of its Schedule.
+        """Accept the run of a workflow if it is due. `come` is the current time of its Schedule.
 
-        Those of others that are due go with it: Temporal takes a while to come for each of very many.
+        Runs of other workflows that are due are accepted together with it, because Temporal needs a while to
+        start very many.
         """
         await self.accept(automation_id, come)
         if self._accepting_all:
@@ -63,10 +64,10 @@ class ScheduleActivities:
 
     @activity.defn
     async def reconcile_schedules(self) -> int:
-        """Have the Schedules of monitors and workflows say what their rows say, should they differ.
+        """Update the Schedules of monitors and workflows that differ from their rows.
 
         Returns:
-            How many were removed that belong to no row.
+            The number of deleted Schedules without a row.
         """
         removed = 0
         async with heartbeats():
@@ -81,7 +82,7 @@ class ScheduleActivities:
 
 
 async def accept_each(accept: Callable[[UUID], Awaitable[None]], ids: Sequence[UUID]) -> None:
-    """Accept the runs of rows that are due; one that cannot be run stops no other."""
+    """Accept the runs of rows that are due; a failure of one does not stop the others."""
     for id in ids:
         try:
             await accept(id)

@@ -59,10 +59,10 @@ from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
 from micro_batcher import MicroBatcher
 from models.accounts import sessions
-from models.automations.run_targets import Target, ingest_targets
+from models.automations.run_targets import RunTarget, ingest_targets
 from models.installation import root_key
 from models.jobs.jobs import PROGRESS_CHANNEL
-from models.runs.acceptance import Accepted, Event, accept
+from models.runs.acceptance import RunAcceptance, RunRequest, accept
 from models.runs.run_bounds import TooManyRuns, UnfinishedRuns
 from models.runs.run_results import RESULT_CHANNEL
 from models.runs.runs import FINISHED_CHANNEL
@@ -220,14 +220,14 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
 
 
-async def _ingest_targets(database: Database, tokens: list[str]) -> list[Target | Exception]:
+async def _ingest_targets(database: Database, tokens: list[str]) -> list[RunTarget | Exception]:
     async with database.connection() as connection:
         return await ingest_targets(connection, tokens)
 
 
 async def accept_together(
-    database: Database, unfinished: UnfinishedRuns, events: list[Event]
-) -> list[Accepted | Exception]:
+    database: Database, unfinished: UnfinishedRuns, events: list[RunRequest]
+) -> list[RunAcceptance | Exception]:
     """Accept the events of accounts that have room for them or, when it raises before the commit, none."""
     # Without keys and actors it is one statement, which needs no transaction around it.
     several = any(event.dedupe_key is not None or event.actor is not None for event in events)

@@ -25,10 +25,10 @@ from database import Connection, Database, Listener, Notifier
 from micro_batcher import MicroBatcher
 from models.audit import Actor
 from models.automations.definitions import Rules
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.errors import Forbidden, Unauthenticated, Unavailable
 from models.identifiers import parse_id
-from models.runs.acceptance import Accepted, Event
+from models.runs.acceptance import RunAcceptance, RunRequest
 from models.runs.run_bounds import UnfinishedRuns
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
@@ -74,9 +74,9 @@ class Services:
     turns: Turns
     saves: SavePlaces
     signatures: Signatures
-    ingest_targets: MicroBatcher[str, Target]
+    ingest_targets: MicroBatcher[str, RunTarget]
     unfinished_runs: UnfinishedRuns
-    accepting: MicroBatcher[Event, Accepted]
+    accepting: MicroBatcher[RunRequest, RunAcceptance]
     mcp: StreamableHTTPSessionManager
 
     @asynccontextmanager

@@ -17,8 +17,8 @@ from models.accounts import agents, secrets
 from models.audit import Actor, differences
 from models.automations import automation_views, automations
 from models.automations.automation_views import WorkflowView
-from models.automations.automations import Current, Edit, Readings
-from models.automations.definitions import READ_ONLY, Checked, Rules
+from models.automations.automations import CurrentWorkflow, DataReads, Edit
+from models.automations.definitions import READ_ONLY, CheckedDefinition, Rules
 from models.automations.versions import changed_fields
 from models.errors import FieldError, Forbidden, Invalid
 from services import checking, sub_workflows
@@ -41,7 +41,7 @@ async def check(
     rules: Rules,
     automation_id: UUID | None = None,
     given_secrets: Mapping[str, str] | None = None,
-) -> tuple[Checked, Readings]:
+) -> tuple[CheckedDefinition, DataReads]:
     """The definition in a document, if it can be saved as this workflow, and what it reads.
 
     Raises:
@@ -64,10 +64,10 @@ async def check(
         raise Invalid([FieldError(*finding) for finding in report.errors])
     if not rules.may_look_up and report.definition.looks_up:
         raise Forbidden("insufficient_scope", "To save lookup steps the key needs the scope lookups too.")
-    return Checked(report.definition, report.status, report.warnings), found.readings
+    return CheckedDefinition(report.definition, report.status, report.warnings), found.readings
 
 
-def check_agent(actor: Actor, document: JSONObject, readings: Readings) -> None:
+def check_agent(actor: Actor, document: JSONObject, readings: DataReads) -> None:
     """Refuse an agent a new workflow that sends resume URLs, other than by the steps of a template.
 
     Raises:
@@ -139,7 +139,7 @@ async def change(
     """
     changes = {name: changes[name] for name in sorted(changes) if name not in READ_ONLY}
 
-    async def document(_: Connection, current: Current) -> JSONObject:
+    async def document(_: Connection, current: CurrentWorkflow) -> JSONObject:
         return {**current.definition, "status": current.status, **changes}
 
     wanted_rules = None if changes in ({"status": "paused"}, {"status": "draft"}) else rules
@@ -162,8 +162,11 @@ async def restore(
     Raises what `change` does; NotFound also if there is no such version.
     """
 
-    async def document(connection: Connection, current: Current) -> JSONObject:
-        return {**await automations.earlier(connection, automation_id, version), "status": current.status}
+    async def document(connection: Connection, current: CurrentWorkflow) -> JSONObject:
+        return {
+            **await automations.get_earlier_definition(connection, automation_id, version),
+            "status": current.status,
+        }
 
     edit = Edit("workflow.restored", {"restored": version})
     async with services.saves.hold(actor.account_id):
@@ -174,7 +177,7 @@ async def _replace(
     services: Services,
     actor: Actor,
     automation_id: UUID,
-    document: Callable[[Connection, Current], Awaitable[JSONObject]],
+    document: Callable[[Connection, CurrentWorkflow], Awaitable[JSONObject]],
     edit: Edit,
     rules: Rules | None,
     expected_version: int | None,
@@ -185,7 +188,9 @@ async def _replace(
     """
     while True:
         async with services.database.connection() as connection:
-            current = await automations.current(connection, actor.account_id, automation_id, expected_version)
+            current = await automations.get_current(
+                connection, actor.account_id, automation_id, expected_version
+            )
             wanted = await document(connection, current)
         checked, readings = await _read(services, actor.account_id, wanted, rules, automation_id)
         told = _with_differences(edit, current, checked)
@@ -205,7 +210,7 @@ async def _replace(
                 return await _view(connection, services, actor.account_id, automation_id, checked)
 
 
-def _with_differences(edit: Edit, current: Current, checked: Checked) -> Edit:
+def _with_differences(edit: Edit, current: CurrentWorkflow, checked: CheckedDefinition) -> Edit:
     definition = checked.definition.model_dump(mode="json", exclude_unset=True)
     changes = differences(
         {**current.definition, "status": current.status}, {**definition, "status": checked.status}
@@ -219,17 +224,21 @@ async def _read(
     document: JSONObject,
     rules: Rules | None,
     automation_id: UUID | None = None,
-) -> tuple[Checked, Readings]:
+) -> tuple[CheckedDefinition, DataReads]:
     if rules is not None:
         return await check(services, account_id, document, rules, automation_id)
     status = document.pop("status")
     definition = Definition.model_validate(document)
     readings = await checking.readings_of(services.pool, account_id, definition)
-    return Checked(definition, status, []), readings
+    return CheckedDefinition(definition, status, []), readings
 
 
 async def _view(
-    connection: Connection, services: Services, account_id: UUID, automation_id: UUID, checked: Checked
+    connection: Connection,
+    services: Services,
+    account_id: UUID,
+    automation_id: UUID,
+    checked: CheckedDefinition,
 ) -> WorkflowView:
     view = await automation_views.get(
         connection, services.keyring, account_id, automation_id, services.settings.address

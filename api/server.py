@@ -59,7 +59,7 @@ class ApiServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and spare what stays from garbage collection."""
         await super().startup(sockets)
-        process.spare_what_stays()
+        process.freeze_gc()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Wake who waits for runs, then stop."""

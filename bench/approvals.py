@@ -22,7 +22,7 @@ from bench.ingest_neighbours import workflow
 from bench.machine import machine
 from bench.run_neighbours import post, send_all
 from bench.stack import Stack, unlimited
-from models.runs.resume_tokens import Place, make_token
+from models.runs.resume_tokens import StepPosition, make_token
 from sealing import Keyring, root_keys
 from temporal.client import connect
 
@@ -66,7 +66,7 @@ def keyring_of(stack: Stack) -> Keyring:
 async def resume_all(stack: Stack, run_ids: list[UUID], clients: int) -> float:
     """Post to the resume URL of each run; in how many seconds."""
     keyring = keyring_of(stack)
-    paths = (f"/api/workflows/resume/{make_token(keyring, Place(run_id, 0))}" for run_id in run_ids)
+    paths = (f"/api/workflows/resume/{make_token(keyring, StepPosition(run_id, 0))}" for run_id in run_ids)
     requests = [load.request_bytes("POST", path, {}, b'{"by": "ada"}') for path in paths]
     started = time.monotonic()
     await send_all(stack, requests, clients)

@@ -33,10 +33,10 @@ from migrations.upgrade import upgrade
 from models.accounts import accounts
 from models.audit import Actor
 from models.automations import automations, run_targets
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 from models.runs import run_work, shifts
-from models.runs.acceptance import Event, accept
+from models.runs.acceptance import RunRequest, accept
 from models.runs.low_water import LowWater
 from models.runs.run_work import Claim, Turn
 from models.runs.run_writes import Change, End, record_changes_if_claimed
@@ -70,7 +70,7 @@ async def new_account(database: Database) -> UUID:
 
 async def new_target(
     database: Database, account_id: UUID, steps: Sequence[Mapping[str, Any]] = (), limit: int | None = None
-) -> Target:
+) -> RunTarget:
     """Create a workflow of an account, of which so many runs may be under way at a time."""
     given: dict[str, Any] = {"name": "bench", "steps": list(steps)}
     if limit is not None:
@@ -83,9 +83,9 @@ async def new_target(
         return await run_targets.run_target(connection, account_id, created)
 
 
-async def add_runs(connection: Connection, target: Target, count: int) -> None:
+async def add_runs(connection: Connection, target: RunTarget, count: int) -> None:
     """Accept so many runs of a workflow."""
-    await accept(connection, [Event(target, "webhook", {"n": 1}) for _ in range(count)])
+    await accept(connection, [RunRequest(target, "webhook", {"n": 1}) for _ in range(count)])
 
 
 class Claimer:
@@ -115,7 +115,7 @@ class Claimer:
         changes = [Change(run.claim_id, run.run_id, [], End("completed")) for run in runs]
         assert len((await record_changes_if_claimed(self._connection, changes)).runs) == len(changes)
 
-    async def cycle(self, queues: Mapping[UUID, Target]) -> tuple[float, int]:
+    async def cycle(self, queues: Mapping[UUID, RunTarget]) -> tuple[float, int]:
         """Claim, end, and accept as many anew; the seconds of the claim, and how many runs it gave."""
         began = time.perf_counter()
         claim = await self.claim()
@@ -127,7 +127,7 @@ class Claimer:
         return took, claim.size
 
 
-async def measure(database: Database, target: Target, rounds: int, *, snapshot: bool) -> str:
+async def measure(database: Database, target: RunTarget, rounds: int, *, snapshot: bool) -> str:
     """One line: the median and the 99th percentile of the claims of the first and the last quarter."""
     holder = await database.dedicated()
     async with holder, database.connection() as connection:
@@ -145,7 +145,7 @@ async def measure(database: Database, target: Target, rounds: int, *, snapshot: 
     )
 
 
-async def explain(database: Database, target: Target) -> list[str]:
+async def explain(database: Database, target: RunTarget) -> list[str]:
     """How the runs of a queue are found."""
     async with database.connection() as connection:
         for name in ("enable_seqscan", "enable_bitmapscan"):
@@ -196,7 +196,7 @@ async def runs_at_work(database: Database, count: int) -> AsyncGenerator[None]:
         await connection.execute("vacuum analyze run_work")
 
 
-async def queue_line(database: Database, queues: Mapping[UUID, Target], rounds: int) -> str:
+async def queue_line(database: Database, queues: Mapping[UUID, RunTarget], rounds: int) -> str:
     """Return a line: how many claims, p50 and p99 of their milliseconds, how many runs one gave."""
     found, until = load.Result(0), time.monotonic() + _LINE_SECONDS
     runs: list[int] = []
@@ -214,7 +214,7 @@ async def compare_queues(database: Database, sizes: list[int], elsewhere: int, r
     """Print a line for each number of queues with work; of the first also with runs at work elsewhere."""
     print("\n queues with work  at work elsewhere  claims  p50, ms      p99  runs a claim")
     ids = [await new_account(database) for _ in range(min(_ACCOUNTS, max(sizes)))]
-    queues: dict[UUID, Target] = {}
+    queues: dict[UUID, RunTarget] = {}
 
     async def fill(size: int) -> None:
         """Have work in so many queues."""

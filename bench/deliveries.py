@@ -33,7 +33,7 @@ from models.events.event_data import KeyCreated
 from models.identifiers import new_id
 from models.installation import root_key
 from models.webhooks import endpoints
-from models.webhooks.endpoints import Chosen
+from models.webhooks.endpoints import EndpointSettings
 from outbound.signing import new_secret
 from sealing import Keyring
 
@@ -80,7 +80,7 @@ class Emitter:
                 connection, f"{new_id().hex}@example.com", "-", None, credits_granted=0
             )
             actor = Actor(account.id, "system", name="bench")
-            chosen = Chosen(url, ["*"], None, {}, None)
+            chosen = EndpointSettings(url, ["*"], None, {}, None)
             await endpoints.create(connection, self.keyring, actor, chosen, new_secret())
         return account.id
 

@@ -183,7 +183,7 @@ async def _measure(arguments: argparse.Namespace, folder: Path, url: str) -> Non
     async with database.connection() as connection:
         first = await accounts.create_first_account(connection)
     assert first is not None
-    password_hash = await passwords.hashed(PASSWORD)
+    password_hash = await passwords.hash_password(PASSWORD)
     async with database.transaction() as connection:
         owners = [
             (await accounts.create_account(connection, f"a{n}@example.com", password_hash, None, 10**9)).id

@@ -25,7 +25,7 @@ from aiohttp import web
 from bench.approvals import keyring_of
 from bench.shapes import transform, webhook
 from bench.stack import Stack
-from models.runs.resume_tokens import Place, make_token
+from models.runs.resume_tokens import StepPosition, make_token
 
 _ANSWER_SECONDS = 0.02
 _DELAY_SECONDS = 5
@@ -166,7 +166,7 @@ class Senders:
 
     async def _resume(self, run_id: UUID) -> None:
         await asyncio.sleep(_RESUMED_AFTER)
-        path = f"/api/workflows/resume/{make_token(self._keyring, Place(run_id, 0))}"
+        path = f"/api/workflows/resume/{make_token(self._keyring, StepPosition(run_id, 0))}"
         # 409: it was heard, though its answer was lost.
         await self._post(path, {"by": "ada"}, {200, 202, 409, 410}, str(uuid4()))
 

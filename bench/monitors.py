@@ -39,8 +39,8 @@ from models.audit import Actor
 from models.identifiers import new_id
 from models.monitors import monitors, runs
 from models.monitors.defaults import DEFAULTS
-from models.monitors.monitors import Plan
-from models.monitors.queue import Chunk, Found
+from models.monitors.monitors import MonitorSettings
+from models.monitors.queue import Chunk, TargetResult
 from providers.lookup.replay import retell
 from providers.lookup.result import LookupResult
 from providers.registry import KINDS
@@ -96,7 +96,7 @@ class Watcher:
 
     async def monitor(self, actor: Actor, cron: str, targets: Sequence[str]) -> UUID:
         """A new monitor of these addresses."""
-        plan = Plan("bench", frequency=None, cron=cron)
+        plan = MonitorSettings("bench", frequency=None, cron=cron)
         async with self.database.transaction() as connection:
             return await monitors.create(connection, actor, "ip", plan, targets)
 
@@ -250,7 +250,7 @@ def judged(name: str, kind: Kind, words: Mapping[str, Fields], seconds: float = 
     )
     watching = Watching(chunk)
 
-    def judge(stored: Stored | None, result: LookupResult) -> Found:
+    def judge(stored: Stored | None, result: LookupResult) -> TargetResult:
         return watching.judge(0, query.text, stored, result)
 
     old = retell(kind, query, words, moment)
@@ -296,7 +296,7 @@ async def run_paced(stack: Stack, emails: list[str]) -> tuple[float, int]:
     await stack.change_worker({})
     async with Watcher.connected(stack) as watcher:
         actor = await watcher.account()
-        plan = Plan("bench", frequency="daily", tracked_fields=["breach"])
+        plan = MonitorSettings("bench", frequency="daily", tracked_fields=["breach"])
         async with watcher.database.transaction() as connection:
             monitor_id = await monitors.create(connection, actor, "email", plan, emails)
         ended = await watcher.ended(await watcher.start([(actor, monitor_id)]), 1)

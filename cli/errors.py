@@ -44,13 +44,13 @@ def naming(shown: Mapping[str, str]) -> Generator[None]:
     Raises:
         BadInput: they refuse something.
     """
-    from models.errors import Invalid, ModelError
+    from models.errors import DomainError, Invalid
 
     try:
         yield
     except Invalid as error:
         found = [(one.pointer.strip("/").split("/")[0], one.message) for one in error.errors]
-    except ModelError as error:
+    except DomainError as error:
         found = [(error.code, error.message)]
     else:
         return

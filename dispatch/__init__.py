@@ -1,1 +1,1 @@
-"""The loops of a worker that claim what waits, and have it begun: one module a kind of work."""
+"""The claim loops of a worker, which claim waiting work and start it: one module for each kind of work."""

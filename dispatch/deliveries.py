@@ -1,4 +1,4 @@
-"""The dispatcher of deliveries: has what waits sent in batches, of all endpoints together."""
+"""The dispatcher of deliveries: claims waiting deliveries in batches, of all endpoints together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from temporalio.client import Client
 import logs
 from database import Connection, Database
 from dispatch.loop import WorkflowLoop
-from execution.claim_gate import Halt
+from execution.claim_gate import ClaimGate
 from execution.loop_lag import LoopLag
 from models.events.events import QUEUED_CHANNEL
 from models.identifiers import new_id
@@ -21,34 +21,36 @@ from models.webhooks.endpoints import CHANGED_CHANNEL
 from temporal import starts
 
 _log = logs.get(__name__)
-# Fewer than there are places for outgoing calls: hanging endpoints never take them all.
+# Fewer than the places for outgoing calls, so that hanging endpoints never take all of them.
 _ROWS_PER_WORKER = 384
-# How long the next claim waits, after a full one and after any: so batches grow under load.
+# The pauses after a full claim and after any claim: so batches grow under load.
 _FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.06, 0.005
 _FREED_PAUSE = 0.025
-# While a batch of this process waits to be sent, the next claim waits as after a full one; while so many do,
-# it waits for them: or else more and more workflows stand in Temporal's queue, with few deliveries each. One
-# that is older does not count.
+# While a batch of this process waits to be sent, the next claim waits as after a full one. While this many
+# wait, the next claim waits for them: otherwise more and more workflows with few deliveries each would stand
+# in Temporal's queue. Older batches do not count.
 _UNSENT_BATCHES, _UNSENT_SECONDS, _UNSENT_PAUSE = 8, 15.0, 0.025
 
 
 class DeliveryDispatcher(WorkflowLoop[Batch]):
-    """Claims and starts deliveries; one in each worker process, any number of them side by side."""
+    """Claims deliveries and starts their batches; one in each worker process, in parallel with others."""
 
     def __init__(
-        self, database: Database, client: Client, halt: Halt, lag: LoopLag, *, eager: bool = True
+        self, database: Database, client: Client, claim_gate: ClaimGate, lag: LoopLag, *, eager: bool = True
     ) -> None:
-        """Prepare; the arguments are those of `WorkflowLoop`."""
+        """Create the dispatcher; the arguments are those of `WorkflowLoop`."""
         handlers = {QUEUED_CHANNEL: self._heard, CHANGED_CHANNEL: self._heard}
         name = "delivery dispatcher"
-        super().__init__(database, handlers, name, delivery_work.BATCHES, client, halt, lag, eager=eager)
+        super().__init__(
+            database, handlers, name, delivery_work.BATCHES, client, claim_gate, lag, eager=eager
+        )
         self._workers = 1
-        # When each batch was claimed that nobody had begun to send when this was last looked at.
+        # The time of the claim of each batch that was unsent at the last check.
         self._unsent: dict[UUID, float] = {}
         self._claimed_at = 0.0
 
-    def freed(self) -> None:
-        """There is room for more: look soon, once for all that is freed meanwhile."""
+    def on_capacity_freed(self) -> None:
+        """Claim again soon, because there is room; one claim for all room that appears meanwhile."""
         if self._held_back:
             self._held_back = False
             asyncio.get_running_loop().call_later(_FREED_PAUSE, self._wake.set)
@@ -78,7 +80,7 @@ class DeliveryDispatcher(WorkflowLoop[Batch]):
         return float("inf")
 
     async def _seconds_to_wait(self, connection: Connection) -> float:
-        """How long what has come is to wait for more, to go with it: not at all if no batch is unsent."""
+        """Return how long new deliveries wait for others to join them: not at all if no batch is unsent."""
         if not self._unsent:
             return 0.0
         now = asyncio.get_running_loop().time()
@@ -103,15 +105,15 @@ class DeliveryDispatcher(WorkflowLoop[Batch]):
         await starts.start_deliveries(self._client, *claimed, eager=self._eager)
 
     async def _give_back(self, claimed: Batch, status: str) -> None:
-        """Queue what is left of it, to be claimed in other batches."""
+        """Queue its remaining deliveries, to be claimed in other batches."""
         async with self._database.connection() as connection:
-            deliveries = await delivery_recovery.give_back(connection, claimed.id)
+            deliveries = await delivery_recovery.requeue_batch(connection, claimed.id)
         if deliveries:
             _log.warning("batch_given_back", batch_id=str(claimed.id), deliveries=deliveries)
             self._wake.set()
 
     async def _sweep(self) -> None:
         async with self._database.connection() as connection:
-            self._workers = await workers.alive(connection)
+            self._workers = await workers.count_alive(connection)
             await delivery_recovery.queue_overdue(connection)
         await super()._sweep()

@@ -1,4 +1,4 @@
-"""The dispatcher of bulk jobs: has those that wait begin, and removes what deleted ones have left."""
+"""The dispatcher of bulk jobs: starts waiting jobs, and deletes the rows of deleted ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import logs
 from activities.jobs import JobActivities
 from database import Connection, Database
 from dispatch.loop import OneByOneLoop
-from execution.claim_gate import Halt
+from execution.claim_gate import ClaimGate
 from execution.loop_lag import LoopLag
 from models.jobs import acceptance, cleanup, completion, queue
 from models.jobs.jobs import CHANGED_CHANNEL
@@ -20,26 +20,26 @@ from workflows.messages import BulkJobInput
 
 _log = logs.get(__name__)
 _JOBS_AT_WORK = 32
-"""In the installation: what each has in memory is bounded by the places for lookups."""
+"""The highest number of jobs at work in the installation: the places for lookups bound their memory."""
 _LONG_SECONDS = 600.0
 
 
 class JobDispatcher(OneByOneLoop[Claimed]):
-    """Claims and starts jobs; one in each worker process, any number side by side."""
+    """Claims and starts jobs; each worker process has one, and any number can run in parallel."""
 
     def __init__(
         self,
         database: Database,
         client: Client,
         activities: JobActivities,
-        halt: Halt,
+        claim_gate: ClaimGate,
         lag: LoopLag,
         *,
         eager: bool = True,
     ) -> None:
-        """Prepare; `activities` notify, all else is as for `WorkflowLoop`."""
+        """Create the dispatcher; `activities` send notifications, the others are those of `WorkflowLoop`."""
         handlers, name = {CHANGED_CHANNEL: self._heard}, "job dispatcher"
-        super().__init__(database, handlers, name, queue.JOBS, client, halt, lag, eager=eager)
+        super().__init__(database, handlers, name, queue.JOBS, client, claim_gate, lag, eager=eager)
         self._activities = activities
 
     async def _claim(self, connection: Connection) -> list[Claimed]:
@@ -71,7 +71,7 @@ class JobDispatcher(OneByOneLoop[Claimed]):
             self._begin_chore("remove", self._remove(deleted), _LONG_SECONDS)
 
     async def _remove(self, job_ids: list[UUID]) -> None:
-        """Remove what is left of jobs that were deleted."""
+        """Delete the rows of jobs that were deleted."""
         for job_id in job_ids:
             async with self._database.connection() as connection:
                 await cleanup.purge(connection, job_id)

@@ -1,4 +1,4 @@
-"""The loop of a dispatcher: claims when it is woken, sweeps by the clock, starts workflows beside that."""
+"""The loop of a dispatcher: claims when it is woken, sweeps by the clock, starts workflows beside."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 import logs
 from database import AWAY, Connection, Database, Listener
-from execution.claim_gate import Halt
+from execution.claim_gate import ClaimGate
 from execution.loop_lag import LoopLag
 from models.work_queue import Claimed, WorkflowTable
 from temporal.client import TEMPORAL_AWAY
 
 _log = logs.get(__name__)
-# While starts are on their way, what comes waits and goes together with the next; but not for a server that
-# does not answer.
+# While this many starts are in flight, new work waits and goes together with the next; but not longer than
+# this, in case the server does not answer.
 _STARTS_IN_FLIGHT, _START_SECONDS = 4, 0.25
 _CLAIM_PAUSE = 0.025
 ASK_SECONDS = 5.0
-"""How long Temporal may take to answer."""
+"""The time that Temporal has to answer."""
 
 T = TypeVar("T")
 
 
 class DispatchLoop(ABC):
-    """Claims what waits and has workflows started for it; one of each kind in each worker process.
+    """Claims waiting work and starts workflows for it; each worker process has one of each kind.
 
     Attributes:
-        sweep_seconds: about how often it sweeps.
-        on_error: is told what nobody expected.
+        sweep_seconds: the approximate time between sweeps.
+        on_error: called with unexpected errors.
     """
 
     sweep_seconds = 1.0
 
     def __init__(self, database: Database, handlers: Mapping[str, Callable[[str], None]], name: str) -> None:
-        """Prepare.
+        """Create the loop.
 
         Args:
-            database: where work waits.
+            database: the database with the work.
             handlers: of the notifications that concern it.
-            name: of the task, for who looks at a process.
+            name: of the task, for people who inspect a process.
         """
         self._database = database
         self._name = name
@@ -56,8 +56,7 @@ class DispatchLoop(ABC):
         self._starts: dict[asyncio.Task[None], float] = {}
         self._chores: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
-        # When the database was away last, by the loop's clock.
-        # Whether something waits that may not be served now.
+        # Whether work waits that cannot be served now.
         self._held_back = False
         self.on_error: Callable[[Exception], object] = lambda _: None
         self._listener = Listener(database, handlers)
@@ -68,7 +67,7 @@ class DispatchLoop(ABC):
         self._task = asyncio.create_task(self._run(), name=self._name)
 
     async def stop(self) -> None:
-        """Claim nothing more; wait for the starts in flight."""
+        """Stop claiming; wait for the starts in flight."""
         self._stopping = True
         self._wake.set()
         if self._task is not None:
@@ -76,8 +75,8 @@ class DispatchLoop(ABC):
         await self._listener.stop()
         await asyncio.gather(*self._starts, *self._chores.values(), return_exceptions=True)
 
-    def freed(self) -> None:
-        """There is room for more."""
+    def on_capacity_freed(self) -> None:
+        """Claim again, because there is room."""
         if self._held_back:
             self._wake.set()
 
@@ -86,15 +85,15 @@ class DispatchLoop(ABC):
 
     @abstractmethod
     async def _claim_all(self) -> float:
-        """Claim until nothing waits that may be served, or enough starts are in flight.
+        """Claim until no work waits that can be served, or enough starts are in flight.
 
         Returns:
-            When to look again by oneself, by the loop's clock.
+            The time of the next attempt without a wake-up, by the loop's clock.
         """
 
     @abstractmethod
     async def _sweep(self) -> None:
-        """See to what nobody else does. What asks Temporal goes beside."""
+        """Do the periodic repairs. Requests to Temporal go to the background."""
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -112,19 +111,19 @@ class DispatchLoop(ABC):
                 continue
 
     async def _unless_away(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Do a part of the loop; what fails in one keeps nobody from the other, nor from the next round."""
+        """Run a part of the loop; its errors stop neither the other part nor the next round."""
         try:
             return await work
         except AWAY as error:
             _log.warning("dispatcher_waits", error=str(error))
         except Exception as error:
-            # A worker that claims nothing any more would look alive: it goes on, and says so.
+            # A worker that no longer claims would look alive: the loop continues, and logs the error.
             _log.error("dispatcher_failed", exc_info=error)
             self.on_error(error)
         return None
 
     def _starts_full_until(self) -> float | None:
-        """Until when to wait for starts that are on their way; None if there may be another."""
+        """Return until when to wait for starts in flight; None if another start is allowed."""
         now = asyncio.get_running_loop().time()
         young = [at for at in self._starts.values() if at > now - _START_SECONDS]
         return min(young) + _START_SECONDS if len(young) >= _STARTS_IN_FLIGHT else None
@@ -143,7 +142,7 @@ class DispatchLoop(ABC):
     def _begin_chore(
         self, name: str, work: Coroutine[Any, Any, object], seconds: float = ASK_SECONDS
     ) -> None:
-        """Do this beside the loop, unless it is under way since before."""
+        """Run this in the background, unless an earlier one of this name is still running."""
         if name in self._chores:
             work.close()
             return
@@ -162,7 +161,7 @@ class DispatchLoop(ABC):
 
 
 class WorkflowLoop(DispatchLoop, Generic[Claimed]):
-    """Starts a workflow for each thing that it claims, and gives back what has lost its workflow."""
+    """Starts a workflow for each row that it claims, and gives back rows that have lost their workflow."""
 
     def __init__(
         self,
@@ -171,41 +170,41 @@ class WorkflowLoop(DispatchLoop, Generic[Claimed]):
         name: str,
         table: WorkflowTable[Claimed],
         client: Client,
-        halt: Halt,
+        claim_gate: ClaimGate,
         lag: LoopLag,
         *,
         eager: bool,
     ) -> None:
-        """Prepare.
+        """Create the loop.
 
         Args:
-            database: where work waits.
+            database: the database with the work.
             handlers: of the notifications that concern it.
-            name: of the task, for who looks at a process.
+            name: of the task, for people who inspect a process.
             table: the rows that have the workflows.
             client: the worker's own, so that a workflow can run here at once (eager start).
-            halt: says whether this process may claim.
+            claim_gate: decides whether this process may claim.
             lag: of the event loop; while it is too long, nothing is claimed.
             eager: off with worker versioning, which an eager start would bypass.
         """
         super().__init__(database, handlers, name)
         self._table = table
         self._client = client
-        self._halt = halt
+        self._claim_gate = claim_gate
         self._lag = lag
         self._eager = eager
 
     @property
     def _may_claim(self) -> bool:
-        return not (self._lag.is_too_long or self._halt.halted)
+        return not (self._lag.is_too_long or self._claim_gate.halted)
 
     @abstractmethod
     def _id(self, claimed: Claimed) -> UUID:
-        """The id of its row."""
+        """Return the id of its row."""
 
     @abstractmethod
     def _workflow_id(self, claimed: Claimed) -> str:
-        """The id of its workflow."""
+        """Return the id of its workflow."""
 
     @abstractmethod
     async def _start(self, claimed: Claimed) -> None:
@@ -213,13 +212,13 @@ class WorkflowLoop(DispatchLoop, Generic[Claimed]):
 
     @abstractmethod
     async def _give_back(self, claimed: Claimed, status: str) -> None:
-        """Give back what is left of it: its workflow has closed before it, with this status."""
+        """Give back its remaining work: its workflow has closed before its end, with this status."""
 
     def _log_fields(self, claimed: Claimed) -> dict[str, object]:
         return {"workflow_id": self._workflow_id(claimed)}
 
     async def begin(self, claimed: Claimed) -> None:
-        """Start the workflow of what was claimed. Should that fail, a sweep repeats it."""
+        """Start the workflow of a claimed row. If that fails, a sweep repeats it."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 await self._start(claimed)
@@ -231,7 +230,7 @@ class WorkflowLoop(DispatchLoop, Generic[Claimed]):
             await self._mark_begun(claimed)
 
     async def _examine(self, claimed: Claimed) -> None:
-        """See whether its workflow goes on; else give it back."""
+        """Check whether its workflow still runs; else give the row back."""
         handle = self._client.get_workflow_handle(self._workflow_id(claimed))
         status = (await handle.describe(rpc_timeout=timedelta(seconds=ASK_SECONDS))).status
         if status is WorkflowExecutionStatus.RUNNING:
@@ -251,11 +250,11 @@ class WorkflowLoop(DispatchLoop, Generic[Claimed]):
 
 
 class OneByOneLoop(WorkflowLoop[Claimed]):
-    """Claims things one by one; each fails when its workflow was ended from outside."""
+    """Claims rows one by one; a row fails when its workflow was ended from outside."""
 
     @abstractmethod
     async def _claim(self, connection: Connection) -> list[Claimed]:
-        """Claim those that may begin."""
+        """Claim the rows that may begin."""
 
     @abstractmethod
     async def _fail(self, claimed: Claimed, message: str) -> None:
@@ -271,7 +270,7 @@ class OneByOneLoop(WorkflowLoop[Claimed]):
                 claimed = await self._claim(connection)
             for one in claimed:
                 self._spawn_start(str(self._id(one)), self.begin(one))
-        # All that ends wakes us: what ends meanwhile makes room for one claim.
+        # Each end wakes the loop: after this pause one claim serves all the room that appeared.
         await asyncio.sleep(_CLAIM_PAUSE)
         return float("inf")
 

@@ -1,4 +1,4 @@
-"""The dispatcher of monitors: has what waits begin."""
+"""The dispatcher of monitors: starts waiting runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import logs
 from activities.monitors import MonitorActivities
 from database import Connection, Database
 from dispatch.loop import OneByOneLoop
-from execution.claim_gate import Halt
+from execution.claim_gate import ClaimGate
 from execution.loop_lag import LoopLag
 from models.monitors import completion, queue, runs
 from models.monitors.monitors import CHANGED_CHANNEL
@@ -20,25 +20,25 @@ from workflows.messages import MonitorRunInput
 
 _log = logs.get(__name__)
 _RUNS_AT_WORK = 64
-"""In the installation: what each has in memory is bounded by the places for lookups."""
+"""The highest number of runs at work in the installation: the places for lookups bound their memory."""
 
 
 class MonitorDispatcher(OneByOneLoop[Claimed]):
-    """Claims and starts runs; one in each worker process, any number side by side."""
+    """Claims and starts runs; each worker process has one, and any number can run in parallel."""
 
     def __init__(
         self,
         database: Database,
         client: Client,
         activities: MonitorActivities,
-        halt: Halt,
+        claim_gate: ClaimGate,
         lag: LoopLag,
         *,
         eager: bool = True,
     ) -> None:
-        """Prepare; `activities` notify, all else is as for `WorkflowLoop`."""
+        """Create the dispatcher; `activities` send notifications, the others are those of `WorkflowLoop`."""
         handlers, name = {CHANGED_CHANNEL: self._heard}, "monitor dispatcher"
-        super().__init__(database, handlers, name, queue.RUNS, client, halt, lag, eager=eager)
+        super().__init__(database, handlers, name, queue.RUNS, client, claim_gate, lag, eager=eager)
         self._activities = activities
 
     async def _claim(self, connection: Connection) -> list[Claimed]:

@@ -1,7 +1,7 @@
-"""The dispatcher: claims runs that wait, from many queues at once, for the shift of this worker.
+"""The dispatcher of runs: claims waiting runs from many queues at once, for the shift of this worker.
 
-The API only accepts rows. What is claimed here, the executor of this process begins with at once. A lone run
-goes at once; under load claims grow by themselves.
+The API only accepts rows. The executor of this process begins with claimed runs at once. A lone run is
+claimed at once; under load claims grow by themselves.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import logs
 from activities.credits import start_due
 from database import AWAY, Connection, Database, Notifier
 from dispatch.loop import DispatchLoop
-from execution.claim_gate import Halt
+from execution.claim_gate import ClaimGate
 from execution.executor import Executor, parse_ids
-from execution.hand_over import HandingOver
+from execution.hand_over import OwnPlaces
 from execution.long_waits import WaitGiver
 from execution.loop_lag import LoopLag
 from execution.shift import HeldShift
@@ -35,27 +35,27 @@ from models.runs.runs import CANCELLED_CHANNEL, QUEUED_CHANNEL, worker_channel
 from temporal.retiring import end_former_workflows
 
 _log = logs.get(__name__)
-# How long the next claim waits, after a full one and after any: so claims and writes grow under load.
+# The pauses after a full claim and after any claim: so claims and writes grow under load.
 _FULL_ROWS, _FULL_PAUSE, _PAUSE = 64, 0.02, 0.005
-# Few workflows ask for one of their own: queues of such runs that were empty are left alone for so long.
+# Few runs need a workflow of their own: an empty queue of such runs is not read for this long.
 _OWN_PAUSE = 0.05
 _PASS_ON_SECONDS = 0.1
 _MOST_NEWCOMERS = 1024
-# Whoever has fewer runs at work is a newcomer.
+# An account with fewer runs at work is a newcomer.
 _LITTLE = 4
-# Of the room that is kept for who waits for an answer, the first half is also there for a run of a newcomer.
+# The first half of the room reserved for runs with waiting clients is also open to a run of a newcomer.
 _KEPT_FOR_WAITED = KEPT // 2
-# A run that is to go alone waits so long for a worker with nothing at work; then one worker claims no other
-# for a while, and again later: calls that take long do not keep all others waiting.
+# A run that must run alone waits this long for an idle worker. Then one worker claims no others for a while,
+# and again later, so that long calls do not block all other runs.
 _DRAIN_AFTER_SECONDS, _DRAIN_SECONDS, _DRAIN_AGAIN_SECONDS = 5.0, 20.0, 60.0
 _RETIRE_SECONDS = 60.0
 _PROMOTE_SECONDS = 30.0
-# How often to look for runs of this shift that nobody here knows.
+# How often to check for runs of this shift that are unknown in this process.
 _UNKNOWN_SECONDS = 5.0
 
 
 class Dispatcher(DispatchLoop):
-    """Claims runs; one in each worker process, any number of them side by side."""
+    """Claims runs; each worker process has one, and any number can run in parallel."""
 
     sweep_seconds = 0.5
 
@@ -64,39 +64,39 @@ class Dispatcher(DispatchLoop):
         database: Database,
         client: Client,
         executor: Executor,
-        halt: Halt,
+        claim_gate: ClaimGate,
         lag: LoopLag,
         worker_id: UUID,
         notifier: Notifier,
-        handing: HandingOver,
+        handing: OwnPlaces,
         waits: WaitGiver,
     ) -> None:
-        """Prepare.
+        """Create the dispatcher.
 
         Args:
-            database: where runs wait.
+            database: the database with the runs.
             client: the worker's own.
-            executor: takes up what is claimed.
-            halt: says whether this process may claim.
+            executor: takes up claimed runs.
+            claim_gate: decides whether this process may claim.
             lag: of the event loop; while it is too long, nothing is claimed.
             worker_id: this process's id among the workers.
-            notifier: tells another worker of what this one has no room for.
+            notifier: passes on notifications for which this worker has no room.
             handing: the places for runs that have workflows of their own.
-            waits: gives long waits to Temporal.
+            waits: hands long waits to Temporal.
         """
         super().__init__(
             database,
             {worker_channel(worker_id): self._heard, CANCELLED_CHANNEL: self._heard_of_cancels},
             "dispatcher",
         )
-        # A pool of its own, as it does not wait for the disk: a claim that the database loses in a crash
-        # leaves its runs queued, and what is written of them then is refused.
+        # A separate pool, because it does not wait for the disk: if a crash of the database loses a claim,
+        # its runs are still queued, and writes under the lost claim are refused.
         self._claiming = Database(
             database.url, name="vedette claims", size=1, options="-c synchronous_commit=off"
         )
         self._client = client
         self._executor = executor
-        self._halt = halt
+        self._claim_gate = claim_gate
         self._lag = lag
         self._worker_id = worker_id
         self._notifier = notifier
@@ -105,7 +105,7 @@ class Dispatcher(DispatchLoop):
         self._watch = WorkflowWatch(database, client, notifier)
         self._turns = {own: Turn() for own in (False, True)}
         self._low_water = {own: LowWater() for own in (False, True)}
-        self._others = shifts.Others()
+        self._others = shifts.ObservedShifts()
         self._claims = {False: 0, True: 0}
         self._claim_at = self._passed_on_at = self._own_look_at = 0.0
         self._own_skipped = False
@@ -115,9 +115,9 @@ class Dispatcher(DispatchLoop):
         self._gate = gates.NONE
         self._newcomers: dict[UUID, None] = {}
         self._retire_at = self._unknown_at = 0.0
-        self.on_error = halt.failures.note_fault
-        executor.on_room = self.freed
-        handing.on_room = self.freed
+        self.on_error = claim_gate.failures.note_fault
+        executor.on_room = self.on_capacity_freed
+        handing.on_room = self.on_capacity_freed
         executor.published_room = self._published_room
 
     async def open(self) -> None:
@@ -125,7 +125,7 @@ class Dispatcher(DispatchLoop):
         await self._claiming.open()
 
     async def stop(self) -> None:
-        """Claim nothing more."""
+        """Stop claiming, and sign out."""
         await super().stop()
         await self._claiming.close()
         if self._database.is_away:
@@ -135,7 +135,7 @@ class Dispatcher(DispatchLoop):
             async with self._database.connection() as connection:
                 await workers.sign_out(connection, self._worker_id)
         except AWAY as error:
-            # It is forgotten when it has been silent for a while.
+            # Its row is deleted after a long silence.
             _log.warning("worker_not_signed_out", error=str(error))
 
     def _heard_of_cancels(self, payload: str) -> None:
@@ -150,13 +150,13 @@ class Dispatcher(DispatchLoop):
             if self._has_little(account_id) and len(self._newcomers) < _MOST_NEWCOMERS:
                 self._newcomers[account_id] = None
         if self._executor.room <= KEPT and (now := time.monotonic()) - self._passed_on_at > _PASS_ON_SECONDS:
-            # It reaches another one that has room, or none.
+            # The notification reaches another worker that has room, if there is one.
             self._passed_on_at = now
             self._notifier.notify(QUEUED_CHANNEL, payload)
         super()._heard(payload)
 
     def _published_room(self) -> int:
-        unfit = self._halt.halted or self._lag.is_too_long or self._drains or self._stopping
+        unfit = self._claim_gate.halted or self._lag.is_too_long or self._drains or self._stopping
         return shifts.UNFIT if unfit else max(0, self._executor.room)
 
     # ---- claiming
@@ -165,7 +165,7 @@ class Dispatcher(DispatchLoop):
         loop = asyncio.get_running_loop()
         while not self._stopping:
             held = self._executor.shift
-            if held is None or not held.may_begin or self._lag.is_too_long:
+            if held is None or not held.can_start_calls or self._lag.is_too_long:
                 return float("inf")
             if (now := loop.time()) < self._claim_at:
                 return self._claim_at
@@ -173,7 +173,7 @@ class Dispatcher(DispatchLoop):
             if self._executor.room <= 0 or (self._drains and not alone):
                 self._held_back = True
                 return float("inf")
-            rows = await self._halt.rows_to_claim(1 if alone else run_work.MAX_ROWS)
+            rows = await self._claim_gate.rows_to_claim(1 if alone else run_work.MAX_ROWS)
             if not rows:
                 return float("inf")
             if _KEPT_FOR_WAITED < self._executor.room <= KEPT and (newcomer := self._next_newcomer()):
@@ -191,7 +191,7 @@ class Dispatcher(DispatchLoop):
             self._begin(claim, held, alone=alone)
             self._claim_at = now + (_FULL_PAUSE if claim.size >= _FULL_ROWS else _PAUSE)
             if not claim.more or self._executor.room <= KEPT:
-                # What came since is told of, as is what is waited for: the last places are for that.
+                # New runs are announced by notifications; the last places are for runs with waiting clients.
                 self._held_back = claim.more
                 return self._own_look_at if self._own_skipped else float("inf")
         return float("inf")
@@ -201,9 +201,9 @@ class Dispatcher(DispatchLoop):
         self._begun.update(claim.begun)
 
     async def _claim_some(self, held: HeldShift, rows: int, *, alone: bool) -> Claim | bool:
-        """Claim; first what is to have a workflow of its own, as far as there are places."""
+        """Claim runs; first those that need a workflow of their own, as far as there are places."""
         places = self._handing.room
-        # Whether something waits for a place is not known until there is one.
+        # Without a free place it is unknown whether a run waits for one.
         waits = not places
         now = asyncio.get_running_loop().time()
         self._own_skipped = now < self._own_look_at
@@ -212,7 +212,7 @@ class Dispatcher(DispatchLoop):
             if claim is False:
                 self._own_look_at = now + _OWN_PAUSE
             if isinstance(claim, Claim):
-                # It has looked at no other queues.
+                # This claim has read no other queues.
                 return replace(claim, more=True)
             waits = claim
         return await self._claim(held, rows, alone=alone) or waits
@@ -249,12 +249,13 @@ class Dispatcher(DispatchLoop):
         return claim
 
     def _turn_of(self, newcomer: UUID | None, *, own: bool) -> Turn:
-        """Return whose turn it is: in every other claim of an account that has just come to have work.
+        """Return the turn of the next claim: every other claim begins with an account that just got work.
 
-        Where a thousand have work, whoever comes with a first run does not wait for a round of all of them.
+        If a thousand accounts have work, the first run of another one does not wait for a round of all of
+        them.
         """
         turn = self._turns[own]
-        # Without room but for who waits for an answer, it would get nothing, and not be first again.
+        # Without room beyond the reserved part it would get nothing, and lose its turn.
         if newcomer is None and not own and self._executor.room > KEPT and self._claims[own] % 2:
             newcomer = self._next_newcomer()
         return turn if newcomer is None else turn.beginning_with(newcomer)
@@ -268,7 +269,7 @@ class Dispatcher(DispatchLoop):
         return None
 
     def _has_little(self, account_id: UUID) -> bool:
-        # Of a run that has just ended its account may know before it is counted as ended here.
+        # An account may learn of the end of a run before the end is counted here.
         return self._executor.at_work[account_id] < _LITTLE
 
     # ---- sweeping
@@ -280,7 +281,7 @@ class Dispatcher(DispatchLoop):
             await workers.sign_in(
                 connection,
                 self._worker_id,
-                halted=self._halt.halted,
+                halted=self._claim_gate.halted,
                 loop_lag=lag,
                 reaches_temporal=self._watch.reaches_temporal,
             )
@@ -303,9 +304,9 @@ class Dispatcher(DispatchLoop):
             if begun:
                 await run_starts.add(connection, begun)
             await self._look_for_lost(connection, is_first=alive.is_first)
-        # Beside: of very many gates it takes seconds, and claims do not wait for that.
+        # In the background: very many gates take seconds, and claims must not wait for them.
         self._begin_chore("promote", self._promote(), _PROMOTE_SECONDS)
-        self._begin_chore("look_after", self._handing.look_after())
+        self._begin_chore("look_after", self._handing.free_stale_places())
         self._begin_chore("reach_temporal", self._watch.reach_temporal())
         if alive.leads:
             self._begin_chore("tell_woken", self._watch.tell_woken())
@@ -322,7 +323,7 @@ class Dispatcher(DispatchLoop):
             _, self._gate = await gates.promote(connection, self._gate)
 
     async def _look_for_lost(self, connection: Connection, *, is_first: bool) -> None:
-        """See whether a run is to go alone; while no worker is idle, the first of them takes on no other."""
+        """Check whether a run must run alone; while no worker is idle, the first worker claims no other."""
         now = asyncio.get_running_loop().time()
         if not await run_work.waits_alone(connection):
             self._alone_since, self._drains = None, False

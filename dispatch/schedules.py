@@ -1,4 +1,4 @@
-"""The dispatcher of Schedules: tells them when rows are due, and accepts what they have missed."""
+"""The dispatcher of Schedules: updates them when due times change, and accepts runs that they have missed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from temporal.due_schedules import DueSchedules
 
 _log = logs.get(__name__)
 _TOLD_AT_ONCE = 16
-# The Schedule of a row comes first; what it has missed, a sweep finds.
+# The Schedule of a row acts first; a sweep finds what it has missed.
 _LATE_SECONDS, _ACCEPTED_AT_ONCE = 30, 100
 _PAUSE = 0.025
 _LONG_SECONDS = 600.0
@@ -35,7 +35,7 @@ class _Scheduled:
 
     Attributes:
         accept: accepts the run of a row that is due.
-        purge: deletes what is left of a row whose Schedule was removed.
+        purge: deletes the rest of a row whose Schedule was deleted.
     """
 
     table: ScheduledTable
@@ -45,7 +45,7 @@ class _Scheduled:
 
 
 class ScheduleDispatcher(DispatchLoop):
-    """Keeps Schedules in line with their rows; one in each worker process, any number side by side."""
+    """Keeps Schedules equal to their rows; one in each worker process, in parallel with others."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class ScheduleDispatcher(DispatchLoop):
         monitors: MonitorActivities,
         schedules: ScheduleActivities,
     ) -> None:
-        """Prepare.
+        """Create the dispatcher.
 
         Args:
-            database: where the rows are.
+            database: the database with the rows.
             client: for the Schedules.
-            monitors: accept what the Schedules of monitors have missed.
-            schedules: accept what those of workflows have missed.
+            monitors: accept the runs that Schedules of monitors have missed.
+            schedules: accept the runs that Schedules of workflows have missed.
         """
         super().__init__(database, {CHANGED_CHANNEL: self._heard}, "schedule dispatcher")
         self._client = client
@@ -98,25 +98,25 @@ class ScheduleDispatcher(DispatchLoop):
                 self._begin_chore(f"remove {kind.table.name}", self._remove(kind, gone), _LONG_SECONDS)
 
     async def _tell(self, kind: _Scheduled, ids: list[UUID]) -> None:
-        """Tell Schedules when their rows are due, side by side; one that fails is told again later."""
+        """Update Schedules to the due times of their rows, in parallel; failed ones are updated later."""
         async with self._database.transaction() as connection:
             due = await kind.table.lock_schedules(connection, ids)
             outcomes = await asyncio.gather(*(self._tell_one(kind, one) for one in due))
             told = [one for one, error in zip(due, outcomes, strict=True) if error is None]
             changing = await kind.table.mark_scheduled(connection, told)
-        for one in changing:  # each by itself: to wait for one row holds no other
+        for one in changing:  # separately, so that waiting for one row does not delay another
             async with self._database.connection() as connection:
                 await kind.table.mark_changed(connection, one)
         if errors := [error for error in outcomes if error is not None]:
             _log.warning(
                 "schedules_not_told", table=kind.table.name, count=len(errors), error=repr(errors[0])
             )
-        # Another worker is at the rest: to look again at once would be to look all the time.
+        # Another worker has the rest: an immediate retry would become a busy loop.
         if told:
             self._wake.set()
 
     async def _tell_one(self, kind: _Scheduled, due: Due) -> Exception | None:
-        """Tell one; return why Temporal has not heard it, if it has not."""
+        """Update one Schedule; return the error if Temporal is away."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 await kind.schedules.tell(self._client, *due)
@@ -125,10 +125,10 @@ class ScheduleDispatcher(DispatchLoop):
         return None
 
     async def _remove(self, kind: _Scheduled, ids: list[UUID]) -> None:
-        """Remove what is left of rows that are gone."""
+        """Delete the Schedules and the rest of rows that are gone."""
         for id in ids:
             async with self._database.transaction() as connection:
-                # Who tells it at this moment, since it read the row before, would make it anew.
+                # A worker that updates it at this moment, after it read the row, would create it anew.
                 if not await kind.table.try_to_lock(connection, [id]):
                     continue
                 async with asyncio.timeout(ASK_SECONDS):

@@ -166,7 +166,7 @@ async def _clock(url: str) -> Finding:
 
 async def _workers(url: str) -> Finding:
     async with await _connect(url) as connection:
-        alive = await workers.alive(connection)
+        alive = await workers.count_alive(connection)
     if not alive:
         remedy = "Start one with `vedette worker`, or look at logs/worker.log in the data folder."
         return Finding("workers", "broken", "none has signed in for 15 seconds", remedy)

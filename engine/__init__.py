@@ -1,1 +1,4 @@
-"""What a run does next: pure, so that calls and the clock are whoever drives it."""
+"""The engine: it decides what a run does next.
+
+It is pure: its driver provides the clock and executes calls.
+"""

@@ -1,4 +1,4 @@
-"""What a run asks for, and what came of it."""
+"""The calls of a run, and their outcomes."""
 
 from __future__ import annotations
 
@@ -15,26 +15,29 @@ JSONObject = dict[str, Any]
 CallKind = Literal[
     "send", "look_up", "evaluate", "prepare", "decide", "collect", "run_child", "remember", "emit"
 ]
-"""`send` and `look_up` reach outside. `evaluate` is a pure step, `prepare` what a step needs to begin (the
-items of its `for_each`, or the end of its delay), `decide` its `if`: all three over what is stored, or is too
-costly to do inline. `collect` asks what was posted to a step that waits, `run_child` has a run of another
-workflow and asks how it ended, `remember` counts a key, `emit` sends an event to webhooks: these are
-repeated from the record."""
+"""The kinds of calls.
+
+`send` and `look_up` reach outside. `evaluate` is a pure step, `prepare` the data that a step needs to begin
+(the items of its `for_each`, or the end of its delay), `decide` its `if`: these three read stored values, or
+are too costly to evaluate inline. `collect` fetches the answer posted to a step that waits, `run_child` runs
+another workflow and fetches its result, `remember` counts a key, `emit` emits an event: these can be repeated
+from the record.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """One attempt at a step, or at an item of it. Make it once; its outcome goes to `Driver.take`.
+    """One attempt at a step, or at an item of it. Execute it once; its outcome goes to `Driver.take`.
 
     Attributes:
         attempt: from 1.
-        scope: what the step's expressions may read, without what is stored.
-        stored: the roots of the scope whose values are to be read from their rows first.
+        scope: the values that the step's expressions may read, without the stored ones.
+        stored: the roots of the scope whose values must first be read from their rows.
         started_at: when the step began, with its first attempt.
-        deadline: when the step must be over, with all its attempts.
-        expired: of a step that waits for somebody, its time is over.
-        output_of: of a webhook step that sends the data of its run, the step whose output that has.
-        items_total: how many items the step has, if it goes over an array.
+        deadline: when the step must have ended, with all its attempts.
+        expired: for a step that waits for an answer, whether its time is over.
+        output_of: for a webhook step that sends the data of its run, the step with the run's output.
+        items_total: the number of items of the step, if it iterates.
     """
 
     kind: CallKind
@@ -50,10 +53,10 @@ class Call:
     items_total: int = 0
 
     def complete_scope(self, values: JSONObject) -> JSONObject:
-        """The scope with what is stored.
+        """Return the scope with the stored values added.
 
         Args:
-            values: of `stored`, by name.
+            values: the values of `stored`, by name.
         """
         scope: JSONObject = {**self.scope, **{name: values.get(name) for name in self.stored}}
         known: JSONObject = scope.get("steps") or {}
@@ -61,11 +64,11 @@ class Call:
         return {**scope, "steps": {**known, **filled}} if filled else scope
 
 
-class Outcome(NamedTuple):
-    """What was sent or asked (`input`), and what came of it.
+class AttemptResult(NamedTuple):
+    """The data that was sent or asked (`input`), and the result.
 
-    `retry_after`: the seconds the other side asks for, if a repetition may help. `pending`: nothing came of
-    it yet; whoever brings it wakes the run. `items`: how those of a step ended that it has done itself.
+    `retry_after`: the seconds that the other side asks to wait before a retry. `pending`: there is no result
+    yet; the run is woken when it comes. `items`: the results of items that the step has processed itself.
     """
 
     input: Any
@@ -78,21 +81,21 @@ class Outcome(NamedTuple):
     items: ItemTally | None = None
 
 
-def failure(code: str, message: str, sent: Any = None, *, retryable: bool = False) -> Outcome:
-    """Make the outcome of an attempt that failed."""
-    return Outcome(sent, error=StepError(code=code, message=message), retryable=retryable)
+def failed_attempt(code: str, message: str, sent: Any = None, *, retryable: bool = False) -> AttemptResult:
+    """Return the outcome of an attempt that failed."""
+    return AttemptResult(sent, error=StepError(code=code, message=message), retryable=retryable)
 
 
 def item_output(output: Any, error: StepError | None) -> Any:
-    """Give what stands for an item in the output of its step.
+    """Return the value for an item in the output of its step.
 
     Args:
         output: of the item.
-        error: of one that failed where the step goes on.
+        error: of a failed item of a step that continues nevertheless.
     """
     return output if error is None else {"error": error.model_dump(include={"code", "message"})}
 
 
-def not_evaluated(error: ExpressionError, sent: Any = None) -> Outcome:
-    """Make the outcome of an attempt whose expressions have no value: no repetition mends that."""
-    return failure(error.code, error.message, sent)
+def unevaluated_attempt(error: ExpressionError, sent: Any = None) -> AttemptResult:
+    """Return the outcome of an attempt whose expressions have no value: a retry cannot fix that."""
+    return failed_attempt(error.code, error.message, sent)

@@ -1,7 +1,7 @@
-"""Takes one run forward: begins what is ready, takes what comes of it, says when it goes on by itself.
+"""The driver of one run: begins ready steps, takes the outcomes of calls, and determines the next wake-up.
 
-It knows no clock and makes no call, so a worker, a dry run and a test drive the same code: tell it the time,
-do the calls that it gives, bring back their outcomes, store its records. A run needs nobody else's rows.
+It has no clock and executes no calls, so that a worker, a dry run and a test can drive the same code: pass it
+the time, execute its calls, return their outcomes, store its records. A run needs no other run's rows.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from engine.calls import Call, CallKind, JSONObject, Outcome, item_output, not_evaluated
+from engine.calls import AttemptResult, Call, CallKind, JSONObject, item_output, unevaluated_attempt
 from engine.inline import Inline
 from engine.plan import Plan
 from engine.records import Records, size_of, with_attempt
-from engine.retries import again_at, end_of_wait
-from engine.state import RunInput, RunState, StepUnderWay, Waiting
+from engine.retries import next_call_at, wait_deadline
+from engine.state import RunInput, RunState, StepUnderWay, StepWait
 from engine.window import Window
 from language import delays
 from language.definition import (
@@ -41,8 +41,8 @@ _CALLS: dict[str, CallKind] = {
 }  # fmt: skip
 
 
-class Ended(NamedTuple):
-    """How a run ended; its output is that of the step `output_of`, if it completed and has one."""
+class RunEnd(NamedTuple):
+    """The end of a run; its output is that of the step `output_of`, if it completed and has one."""
 
     status: Literal["completed", "failed", "cancelled"]
     error: StepError | None
@@ -50,31 +50,31 @@ class Ended(NamedTuple):
 
 
 class Driver:
-    """One run. `advance` it, do its calls, `take` their outcomes, until it has `ended`."""
+    """A run. Call `advance`, execute its calls, and `take` their outcomes, until it has `ended`."""
 
     def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
-        """Prepare.
+        """Create the driver.
 
         Args:
             plan: of the definition.
-            run: what it begins with, or goes on from.
-            workflow: what expressions read as `workflow`.
+            run: the run's initial or recorded state.
+            workflow: the value of `workflow` in expressions.
         """
         self.run_id: UUID = run.run_id
-        self.ended: Ended | None = None
+        self.ended: RunEnd | None = None
         self._plan = plan
         self._items_done = run.items
         self._state = RunState(plan, run, workflow)
         self._inline = Inline(self._state)
         self._records = Records(run.run_id, plan.position)
-        self.look_again()
+        self.recheck_answers()
 
-    def look_again(self) -> None:
-        """Have it look, when it advances next, whether what it waits for from others has come."""
+    def recheck_answers(self) -> None:
+        """Make the next `advance` check again for answers that the run waits for."""
         for step_id, under_way in self._state.under_way.items():
             step = self._plan.steps[self._plan.position[step_id]]
             if isinstance(step, WorkflowStep) and under_way.window is not None:
-                under_way.window.look_again()
+                under_way.window.recheck_answers()
             elif isinstance(step, WorkflowStep):
                 waits = under_way.items.items()
                 under_way.items = {
@@ -84,7 +84,10 @@ class Driver:
                 under_way.until = None
 
     def advance(self, now: datetime) -> list[Call]:
-        """Do all that can be done now; the calls to begin. Store the records before you begin them."""
+        """Do all work that is possible now; return the calls to begin.
+
+        Store the records before you begin them.
+        """
         if self.ended is not None:
             return []
         self._inline.refill()
@@ -100,11 +103,11 @@ class Driver:
             self._cancel_steps(now)
             failed = self._state.error is not None
             output_of = None if failed else self._state.last_completed
-            self.ended = Ended("failed" if failed else "completed", self._state.error, output_of)
+            self.ended = RunEnd("failed" if failed else "completed", self._state.error, output_of)
         return calls
 
-    def take(self, call: Call, outcome: Outcome, now: datetime) -> None:
-        """Take what came of a call. Of a run that has ended, or is to end, it changes nothing more."""
+    def take(self, call: Call, outcome: AttemptResult, now: datetime) -> None:
+        """Take the outcome of a call. A run that has ended, or will end, ignores it."""
         step, under_way = call.step, self._state.under_way.get(call.step.id)
         if self.ended is not None or under_way is None:
             return
@@ -118,7 +121,7 @@ class Driver:
             self._take_item(call, under_way, under_way.window, outcome, now)
         else:
             under_way.calling = False
-            under_way.until = again_at(call, outcome, now)
+            under_way.until = next_call_at(call, outcome, now)
             if under_way.until is None:
                 self._settle(step, outcome, now)
             elif outcome.error is not None:
@@ -126,38 +129,38 @@ class Driver:
                 under_way.attempt_log = (*under_way.attempt_log, failed)
 
     def cancel(self, now: datetime) -> None:
-        """End the run, and what is under way in it."""
+        """End the run as cancelled, and its steps under way."""
         if self.ended is None:
             self._cancel_steps(now)
-            self.ended = Ended("cancelled", None, None)
+            self.ended = RunEnd("cancelled", None, None)
 
     def take_records(self) -> list[StepRecord]:
-        """What the steps did since this was last asked."""
+        """Return the records of steps since the last call."""
         return self._records.take()
 
     @property
     def nodes(self) -> int:
-        """What it has evaluated so far by itself, in nodes of expressions."""
+        """The nodes of expressions that it has evaluated inline so far."""
         return self._inline.nodes
 
     @property
     def at_work(self) -> bool:
-        """Whether a call is under way."""
+        """Return whether a call is under way."""
         return self._state.at_work
 
     @property
-    def waits(self) -> frozenset[Waiting]:
-        """All of it that goes on by itself."""
+    def waits(self) -> frozenset[StepWait]:
+        """The steps and items that continue by themselves at a time."""
         return self._state.waits
 
     @property
     def has_children(self) -> bool:
-        """Whether it may have begun runs of other workflows."""
+        """Return whether it may have begun runs of other workflows."""
         return any(isinstance(step, WorkflowStep) for step in self._plan.steps)
 
     @property
     def waits_for_others(self) -> bool:
-        """Whether something of it waits for what others bring."""
+        """Return whether a step waits for an answer from outside."""
         return any(
             isinstance(self._plan.steps[self._plan.position[step_id]], WorkflowStep | WaitStep)
             for step_id in self._state.under_way
@@ -165,41 +168,41 @@ class Driver:
 
     @property
     def wakes_at(self) -> datetime | None:
-        """When the first of that does."""
+        """Earliest time at which a wait ends; None if nothing waits."""
         return min((wait.until for wait in self._state.waits), default=None)
 
     @property
     def settled(self) -> dict[str, str]:
-        """The steps that are settled, each with its status."""
+        """The settled steps, each with its status."""
         return self._state.statuses
 
     def is_under_way(self, step_id: str) -> bool:
-        """Whether a step has begun and is not done."""
+        """Return whether a step has begun and is not done."""
         return step_id in self._state.under_way
 
     def called(self, record: StepRecord) -> bool:
-        """Whether a record is of a step that reaches outside: to have it again takes another call."""
+        """Return whether a record is of a step that reaches outside: repeating it needs another call."""
         return isinstance(self._plan.steps[record.position], CallingStep)
 
     @property
     def kept_bytes(self) -> int:
-        """How much output it holds for later steps, in bytes of JSON."""
+        """The size of the outputs that it holds for later steps, in bytes of JSON."""
         return self._state.kept_bytes
 
     def progress(self) -> Progress:
-        """What the records do not say of it."""
+        """Return the state of the run that is not in its records."""
         return self._state.progress()
 
     def live_steps(self) -> list[LiveStep]:
-        """The steps under way."""
+        """Return the steps under way."""
         return self._state.live_steps()
 
     # ---- beginning
 
     def _stop_beginning(self, calls: list[Call], begun_before: set[str]) -> None:
-        """Begin none of these calls, nor further items: a step has failed the run.
+        """Undo the begin of these calls, and begin no further items, because a step has failed the run.
 
-        Of a step that had not begun before nothing is left; any other is cancelled in the end.
+        A step that had not begun before is removed; any other is cancelled in the end.
         """
         for call in calls:
             under_way = self._state.under_way[call.step.id]
@@ -222,12 +225,12 @@ class Driver:
             elif under_way.until is not None and under_way.until <= now and self._state.error is None:
                 step = self._plan.steps[self._plan.position[step_id]]
                 if isinstance(step, DelayStep):
-                    self._settle(step, Outcome(None, {"until": written(under_way.until)}), now)
+                    self._settle(step, AttemptResult(None, {"until": written(under_way.until)}), now)
                 else:
                     under_way.until = None
 
     def _begin(self, step: Step, now: datetime) -> list[Call]:
-        """Begin a step that is ready, or go on with one that has begun."""
+        """Begin a step that is ready, or continue one that has begun."""
         under_way = self._state.under_way.get(step.id)
         if under_way is not None and (under_way.calling or under_way.until is not None):
             return []
@@ -246,16 +249,16 @@ class Driver:
         under_way.calling = True
         call = self._call(step, under_way, _CALLS.get(step.type, "look_up"))
         if isinstance(step, WaitStep):
-            call = replace(call, expired=now >= end_of_wait(step, under_way.began))
+            call = replace(call, expired=now >= wait_deadline(step, under_way.began))
         return [call]
 
     def _decide(self, step: Step, now: datetime) -> list[Call] | None:
-        """Evaluate the `if` of a step; None if the step is to begin."""
+        """Evaluate the `if` of a step; return None if the step must begin."""
         roots = self._plan.decides[step.id]
         try:
             found = self._inline.evaluate(roots, lambda scope, budget: [decide(step, scope, budget)])
         except ExpressionError as problem:
-            self._settle(step, not_evaluated(problem), now)
+            self._settle(step, unevaluated_attempt(problem), now)
             return []
         if found is None:
             under_way = self._under_way(step, now)
@@ -266,7 +269,7 @@ class Driver:
         self._state.settle(step.id, "skipped")
         return []
 
-    def _take_decision(self, step: Step, outcome: Outcome, now: datetime) -> None:
+    def _take_decision(self, step: Step, outcome: AttemptResult, now: datetime) -> None:
         if outcome.error is not None:
             self._settle(step, outcome, now)
         elif not outcome.output:
@@ -281,13 +284,13 @@ class Driver:
         try:
             found = self._inline.evaluate(roots, lambda scope, budget: [evaluate(step, scope, budget, read)])
         except ExpressionError as problem:
-            self._settle(step, not_evaluated(problem, read.value), now)
+            self._settle(step, unevaluated_attempt(problem, read.value), now)
             return []
         if found is None:
             under_way = self._under_way(step, now)
             under_way.attempts, under_way.calling = under_way.attempts + 1, True
             return [self._call(step, under_way, "evaluate")]
-        self._settle(step, Outcome(read.value, found[0], items=read.items), now)
+        self._settle(step, AttemptResult(read.value, found[0], items=read.items), now)
         return []
 
     def _begin_delay(self, step: DelayStep, now: datetime) -> list[Call]:
@@ -297,7 +300,7 @@ class Driver:
             roots = self._plan.reads[step.id]
             found = self._inline.evaluate(roots, lambda scope, budget: [delay_of(step.config, scope, budget)])
         except ExpressionError as problem:
-            self._settle(step, not_evaluated(problem), now)
+            self._settle(step, unevaluated_attempt(problem), now)
             return []
         return self._prepare(step, now) if found is None else self._delay_until(step, found[0], now)
 
@@ -306,10 +309,10 @@ class Driver:
         try:
             under_way.until = delays.end_of(step.config, until, under_way.began)
         except ExpressionError as problem:
-            self._settle(step, not_evaluated(problem), now)
+            self._settle(step, unevaluated_attempt(problem), now)
             return []
         if under_way.until <= now:
-            self._settle(step, Outcome(None, {"until": written(under_way.until)}), now)
+            self._settle(step, AttemptResult(None, {"until": written(under_way.until)}), now)
         return []
 
     def _begin_items(self, step: CallingStep | WorkflowStep, now: datetime) -> list[Call]:
@@ -319,7 +322,7 @@ class Driver:
                 roots = self._plan.iterates[step.id]
                 items = self._inline.evaluate(roots, lambda scope, budget: items_of(step, scope, budget))
             except ExpressionError as problem:
-                self._settle(step, not_evaluated(problem), now)
+                self._settle(step, unevaluated_attempt(problem), now)
                 return []
             if items is None:
                 return self._prepare(step, now)
@@ -341,7 +344,9 @@ class Driver:
         """Settle the step if its items are done."""
         if window.finished:
             output = None if window.error is not None else window.output
-            self._settle(step, Outcome(window.shown, output, window.error, items=window.tally), now, window)
+            self._settle(
+                step, AttemptResult(window.shown, output, window.error, items=window.tally), now, window
+            )
 
     def _item_calls(self, step: Step, under_way: StepUnderWay, window: Window) -> list[Call]:
         kind = _CALLS.get(step.type, "look_up")
@@ -380,7 +385,9 @@ class Driver:
 
     # ---- taking
 
-    def _take_prepared(self, step: Step, under_way: StepUnderWay, outcome: Outcome, now: datetime) -> None:
+    def _take_prepared(
+        self, step: Step, under_way: StepUnderWay, outcome: AttemptResult, now: datetime
+    ) -> None:
         under_way.calling = False
         if outcome.error is not None:
             self._settle(step, outcome, now)
@@ -390,11 +397,14 @@ class Driver:
             self._open_window(step, under_way, outcome.output)
 
     def _take_item(
-        self, call: Call, under_way: StepUnderWay, window: Window, outcome: Outcome, now: datetime
+        self, call: Call, under_way: StepUnderWay, window: Window, outcome: AttemptResult, now: datetime
     ) -> None:
-        """Note what came of an item; the last one settles the step, and one that fails, unless it may."""
+        """Take the outcome of an item.
+
+        The last item settles the step; so does a failed one, unless it may fail.
+        """
         assert call.item is not None
-        again = again_at(call, outcome, now)
+        again = next_call_at(call, outcome, now)
         if again is not None:
             window.pause(call.item, again)
         else:
@@ -407,8 +417,10 @@ class Driver:
                 window.settle(call.item, output, size_of(output), outcome.error)
         self._close_window(call.step, window, now)
 
-    def _settle(self, step: Step, outcome: Outcome, now: datetime, window: Window | None = None) -> None:
-        """End a step and record it; `window`: it is all its items together."""
+    def _settle(
+        self, step: Step, outcome: AttemptResult, now: datetime, window: Window | None = None
+    ) -> None:
+        """End a step and record it; `window` contains its items, if it has any."""
         under_way = self._state.under_way.get(step.id) or StepUnderWay(now)
         if outcome.error is None and outcome.items is not None:
             error = error_of(step, outcome.items)
@@ -430,6 +442,6 @@ class Driver:
             under_way = self._state.under_way[step_id]
             gathered = under_way.window is not None
             items = under_way.window and under_way.window.tally
-            nothing = Outcome(None, items=items)
+            nothing = AttemptResult(None, items=items)
             self._records.add(step, nothing, now, under_way, status="cancelled", gathered=gathered)
             self._state.settle(step_id, "cancelled")

@@ -1,7 +1,7 @@
-"""A dry run: the driver over one run, where delays pass at once and nothing goes out.
+"""The dry run: the driver over one run, in which delays pass at once and nothing is sent.
 
-Requests are rendered, and not sent; lookups are answered by the caller, and any step by its mock. All else is
-the driver itself.
+Requests are rendered but not sent; the caller answers lookups, and a mock can replace any step. Everything
+else is the driver itself.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 
 import orjson
 
-from engine.calls import Call, JSONObject, Outcome, failure, item_output, not_evaluated
-from engine.driver import Driver, Ended
+from engine.calls import AttemptResult, Call, JSONObject, failed_attempt, item_output, unevaluated_attempt
+from engine.driver import Driver, RunEnd
 from engine.plan import Plan
 from engine.state import RunInput
 from language import step_evaluation
@@ -39,37 +39,37 @@ from language.records import INLINE_BYTES, StepError, StepRecord
 from language.step_evaluation import Request
 
 MASK = "***"
-"""What stands for every secret."""
+"""The replacement for every secret."""
 MAX_CALLS = 1000
-"""How many lookups, requests and other calls a dry run has; a step that wants more fails."""
+"""The highest number of lookups, requests and other calls in a dry run; a step that needs more fails."""
 MAX_NODES = 5_000_000
-"""What the expressions of a dry run may visit, all steps together: about a second's work."""
+"""The nodes that the expressions of all steps may visit together: about a second of work."""
 MAX_BYTES = 4 * 1024 * 1024
-"""How large the inputs and outputs of its steps may be as JSON, all together."""
+"""The highest size of the inputs and outputs of all steps together, as JSON."""
 
 LookUp = Callable[[LookupStep, str], "JSON | StepError"]
-"""Answers a lookup step's lookup of a text, or says why it fails."""
+"""Answers the lookup of a text by a lookup step, or returns why it fails."""
 RefuseRequest = Callable[[Request], "StepError | None"]
-"""Says why a rendered request would not be sent."""
+"""Returns why a rendered request would not be sent."""
 RefuseChild = Callable[[WorkflowStep, JSON], "StepError | None"]
-"""Says why the workflow of a step would not run with an input."""
+"""Returns why the workflow of a step would not run with an input."""
 
 _Attempted = LookupStep | WebhookStep | WaitStep | WorkflowStep | RememberStep | EmitStep
 
 
 class DryRunResult(NamedTuple):
-    """How a dry run ended, and what its steps did; steps without a record were skipped."""
+    """The end of a dry run, and the records of its steps; steps without a record were skipped."""
 
-    ended: Ended
+    ended: RunEnd
     records: list[StepRecord]
 
 
 class _TooMuch(Exception):
-    """The dry run has used up what all its steps may have together. The message says what."""
+    """The dry run has exceeded a bound for all its steps together. The message names it."""
 
 
 class DryRun:
-    """One dry run."""
+    """A dry run of one definition."""
 
     def __init__(
         self,
@@ -84,23 +84,23 @@ class DryRun:
         refuse_request: RefuseRequest = lambda request: None,
         refuse_child: RefuseChild = lambda step, given: None,
     ) -> None:
-        """Prepare.
+        """Create the dry run.
 
         Args:
             definition: of the workflow.
-            run: what it begins with: trigger and request, whatever their size.
-            workflow: what expressions read as `workflow`.
-            now: the time.
+            run: its initial state: trigger and request, of any size.
+            workflow: the value of `workflow` in expressions.
+            now: returns the time.
             look_up: answers lookups.
             secrets: the names of the account's secrets.
-            mocks: outputs by step, in the place of what those steps would come to: of a condition
-                `{"result": bool}`, of a step with `for_each` the whole array, of a delay none.
+            mocks: outputs by step, which replace the outputs of those steps: for a condition
+                `{"result": bool}`, for a step with `for_each` the whole array, for a delay none.
             refuse_request: refuses requests.
             refuse_child: refuses runs of other workflows.
         """
         self._mocks = mocks or {}
         self._plan = Plan(_with_stand_ins(definition, self._mocks))
-        # A real run begins without what is large: it is stored, and only calls read it.
+        # A real run begins without large inputs: they are stored, and only calls read them.
         self._driver = Driver(self._plan, replace(run, stored=run.size > INLINE_BYTES), workflow)
         self._given: JSONObject = {"trigger": run.trigger, "request": run.request}
         self._now = now
@@ -117,15 +117,15 @@ class DryRun:
         self._items: dict[str, dict[int, StepRecord]] = {}
 
     def run(self) -> DryRunResult:
-        """Take the run to its end, or until it is too much for a dry run."""
+        """Execute the run to its end, or until it exceeds a bound."""
         try:
             ended = self._run()
         except _TooMuch as reason:
             error = StepError(code="dry_run_too_large", message=str(reason), step=self._step)
-            ended = Ended("failed", error, None)
+            ended = RunEnd("failed", error, None)
         return DryRunResult(ended, list(self._records.values()))
 
-    def _run(self) -> Ended:
+    def _run(self) -> RunEnd:
         while True:
             calls = self._advance()
             if self._driver.ended is not None:
@@ -144,7 +144,7 @@ class DryRun:
         return calls
 
     def _clock(self) -> datetime:
-        """The time, with the delays that have passed."""
+        """Return the time, with the delays that have passed."""
         return self._now() + self._skipped
 
     def _pass_time(self) -> None:
@@ -164,7 +164,7 @@ class DryRun:
 
     @contextmanager
     def _charged(self, budget: Budget) -> Generator[Budget]:
-        """What is left of a budget within that of the dry run, which pays for what is used of it."""
+        """Yield a budget within both `budget` and that of the dry run, and charge its use to the latter."""
         least = Budget(min(budget.nodes_left, self._nodes_left + 1), budget.output_left)
         before = least.nodes_left
         try:
@@ -174,8 +174,8 @@ class DryRun:
 
     # ---- what its calls come to
 
-    def _outcome(self, call: Call) -> Outcome:
-        """What a call comes to that reaches nobody."""
+    def _outcome(self, call: Call) -> AttemptResult:
+        """Return the outcome of a call without reaching outside."""
         step = call.step
         self._step = step.id
         scope = call.complete_scope({name: self._stored(name) for name in call.stored})
@@ -186,42 +186,46 @@ class DryRun:
             if isinstance(step, ConditionStep | TransformStep):
                 with self._charged(step_evaluation.budget_of(step)) as budget:
                     output = step_evaluation.evaluate(step, scope, budget, seen)
-                return Outcome(seen.value, output, items=seen.items)
+                return AttemptResult(seen.value, output, items=seen.items)
             assert not isinstance(step, DelayStep), "what a delay needs is prepared"
             return self._attempt(step, scope, call.output_of)
         except ExpressionError as problem:
-            return not_evaluated(problem, seen.value)
+            return unevaluated_attempt(problem, seen.value)
 
     def _stored(self, name: str) -> JSON:
         return self._given[name] if name in self._given else self._records[name].output
 
-    def _prepared(self, call: Call, scope: Mapping[str, JSON]) -> Outcome:
-        """What a step needs to begin."""
+    def _prepared(self, call: Call, scope: Mapping[str, JSON]) -> AttemptResult:
+        """Return the data that a step needs to begin."""
         step = call.step
         with self._charged(Budget()) as budget:
             if call.kind == "decide":
-                return Outcome(None, step_evaluation.decide(step, scope, budget))
+                return AttemptResult(None, step_evaluation.decide(step, scope, budget))
             if isinstance(step, DelayStep):
-                return Outcome(None, step_evaluation.delay_of(step.config, scope, budget))
+                return AttemptResult(None, step_evaluation.delay_of(step.config, scope, budget))
             assert isinstance(step, IteratingStep)
-            return Outcome(None, step_evaluation.items_of(step, scope, budget))
+            return AttemptResult(None, step_evaluation.items_of(step, scope, budget))
 
-    def _attempt(self, step: _Attempted, scope: Mapping[str, JSON], output_of: str | None) -> Outcome:
-        """What stands for an attempt: a mock, an answer from what is known here, or a sample that says so."""
+    def _attempt(self, step: _Attempted, scope: Mapping[str, JSON], output_of: str | None) -> AttemptResult:
+        """Return the outcome of an attempt: a mock, a local answer, or a sample that is marked as one."""
         if isinstance(step, _StandIn):
-            return Outcome(None, self._mocks[step.id])
+            return AttemptResult(None, self._mocks[step.id])
         if self._calls_left == 0:
             message = f"A dry run has at most {MAX_CALLS} lookups, requests and other calls of steps."
-            return failure("too_many_calls", message)
+            return failed_attempt("too_many_calls", message)
         self._calls_left -= 1
         sent, answer = self._asked(step, scope, output_of)
         output = self._mocks[step.id] if step.id in self._mocks else answer()
-        return Outcome(sent, error=output) if isinstance(output, StepError) else Outcome(sent, output)
+        return (
+            AttemptResult(sent, error=output)
+            if isinstance(output, StepError)
+            else AttemptResult(sent, output)
+        )
 
     def _asked(
         self, step: _Attempted, scope: Mapping[str, JSON], output_of: str | None
     ) -> tuple[JSON, Callable[[], JSON | StepError]]:
-        """What is asked, as the input of the step shows it; and what answers that."""
+        """Return the question, as shown in the step's input, and a function that answers it."""
         if isinstance(step, WebhookStep):
             request = self._rendered(step, scope, output_of)
             return request._asdict(), lambda: self._refuse_request(request) or _sample_answer(step)
@@ -249,7 +253,7 @@ class DryRun:
         return asked, lambda: self._refuse_child(step, given) or {"sample": True}
 
     def _rendered(self, step: WebhookStep, scope: Mapping[str, JSON], output_of: str | None) -> Request:
-        """The request, with a mask for every secret, and for every URL by which the run is resumed."""
+        """Return the request, with a mask for every secret and for every resume URL."""
         hidden: JSONObject = dict(self._secrets)
         if step.id in self._plan.resume_urls:
             urls = {one.id: MASK for one in self._plan.steps if isinstance(one, WaitStep)}
@@ -262,7 +266,7 @@ class DryRun:
     # ---- what it shows
 
     def _keep(self, records: Collection[StepRecord]) -> None:
-        """Keep what steps, and items of them, did."""
+        """Keep the records of steps and their items."""
         for record in records:
             self._step = record.step_id
             if record.item is not None:
@@ -277,7 +281,7 @@ class DryRun:
                 )
 
     def _shown(self, record: StepRecord) -> StepRecord:
-        """The record with its items gathered, and without the delays, none of which has really passed."""
+        """Return the record with its items gathered, and without delays, because none has really passed."""
         now = self._now()
         update: dict[str, Any] = {
             "started_at": min(record.started_at, now), "completed_at": min(record.completed_at, now),
@@ -290,11 +294,11 @@ class DryRun:
 
 
 class _StandIn(RememberStep):
-    """Stands in the place of a step whose mock leaves nothing of it to be done."""
+    """A stand-in for a step whose mock leaves no work."""
 
 
 def _with_stand_ins(definition: Definition, mocks: Mapping[str, JSON]) -> Definition:
-    """The definition, with a stand-in for each step whose mock is its output whatever it reads."""
+    """Return the definition with a stand-in for each step whose output is entirely its mock."""
     steps = [_stand_in(step, mocks[step.id]) if step.id in mocks else step for step in definition.steps]
     return definition.model_copy(update={"steps": steps})
 
@@ -311,7 +315,7 @@ def _stand_in(step: Step, mock: JSON) -> Step:
 
 
 def _sample_answer(step: WebhookStep) -> JSON:
-    """An answer that counts as a success."""
+    """Return an answer that counts as a success."""
     success = step.config.success
     first = success if isinstance(success, str) else success[0]
     status = 200 if step.config.is_success(200) else int(first.replace("xx", "00"))

@@ -1,36 +1,39 @@
-"""Evaluation of what a step reads. It imports only the language: a process that evaluates starts quickly."""
+"""The evaluation of a step's expressions.
+
+It imports only the language, so that its process starts quickly.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from engine.calls import Call, JSONObject, Outcome, not_evaluated
+from engine.calls import AttemptResult, Call, JSONObject, unevaluated_attempt
 from language.definition import ConditionStep, DelayStep, IteratingStep, TransformStep
 from language.expressions import Budget, ExpressionError
 from language.step_evaluation import Seen, budget_of, decide, delay_of, evaluate, items_of
 
-# What is given back of a time that is none, to say so.
+# The length of an invalid time that is returned for an error message.
 _MOMENT_LENGTH = 100
 
 
 def be_ready(_ask: object) -> None:
-    """Do nothing, in a process that has imported all that `evaluate_call` needs."""
+    """Do nothing, in a process that has imported everything that `evaluate_call` needs."""
 
 
-def evaluate_call(_ask: object, call: Call, scope: JSONObject) -> Outcome:
-    """Evaluate a pure step, or what a step needs to begin: its `if`, its items, or until when it waits."""
+def evaluate_call(_ask: object, call: Call, scope: JSONObject) -> AttemptResult:
+    """Evaluate a pure step, or what a step needs to begin: its `if`, its items, or the end of its delay."""
     step: Any = call.step
     seen = Seen()
     try:
         if call.kind == "decide":
-            return Outcome(None, decide(step, scope, Budget()))
+            return AttemptResult(None, decide(step, scope, Budget()))
         if isinstance(step, ConditionStep | TransformStep):
             output = evaluate(step, scope, budget_of(step), seen)
-            return Outcome(seen.value, output, items=seen.items)
+            return AttemptResult(seen.value, output, items=seen.items)
         if isinstance(step, DelayStep):
             until = delay_of(step.config, scope)
-            return Outcome(None, until[:_MOMENT_LENGTH] if isinstance(until, str) else "")
+            return AttemptResult(None, until[:_MOMENT_LENGTH] if isinstance(until, str) else "")
         assert isinstance(step, IteratingStep)
-        return Outcome(None, items_of(step, scope))
+        return AttemptResult(None, items_of(step, scope))
     except ExpressionError as error:
-        return not_evaluated(error, seen.value)
+        return unevaluated_attempt(error, seen.value)

@@ -1,4 +1,4 @@
-"""What a run evaluates by itself, beside all others: little at a time."""
+"""Inline evaluation: a little at a time, because it blocks all other runs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from language.expressions import Budget, ExpressionError
 
 T = TypeVar("T")
 INLINE_NODES = 2_000
-"""What one advance of a run may evaluate by itself, in nodes of expressions: some two milliseconds. What is
-more becomes a call, which has the whole budget of the language: so the outcome is the same."""
+"""The nodes of expressions that one advance of a run may evaluate inline: some two milliseconds.
 
-# What it costs to have a value at all, however little is to be evaluated.
+A longer evaluation becomes a call, which has the whole budget of the language, so that the outcome is the
+same.
+"""
+
+# The fixed cost of a value, even if there is little to evaluate.
 _NODES_PER_VALUE = 30
 
 
 class Inline:
-    """Evaluates over the state of a run, as long as there is something left of its nodes.
+    """Evaluates over the state of a run, while some of its nodes are left.
 
     Attributes:
-        nodes: what it has evaluated so far.
+        nodes: the number of nodes evaluated so far.
     """
 
     def __init__(self, state: RunState) -> None:
@@ -35,10 +38,10 @@ class Inline:
         self._left = INLINE_NODES
 
     def evaluate(self, roots: tuple[str, ...], evaluation: Callable[[JSONObject, Budget], T]) -> T | None:
-        """Give a value that can be had here; None if it takes more than is left, or what is stored.
+        """Return a value that can be evaluated here; None if it exceeds the rest, or needs stored values.
 
         Raises:
-            ExpressionError: what the evaluation raises.
+            ExpressionError: from the evaluation.
         """
         scope, stored = self._state.read(roots)
         if stored or self._left <= 0:

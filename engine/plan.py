@@ -1,4 +1,4 @@
-"""A definition, prepared: what each step waits for, which branch it hangs on, what it reads."""
+"""The plan of a definition: what each step waits for, its branch, and the values that it reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from language.validation.sources import reads_resume_url
 
 
 class Plan:
-    """A definition, prepared: what each step waits for, which branch it hangs on, what it reads.
+    """A prepared definition: what each step waits for, its branch, and the values that it reads.
 
     Attributes:
         reads: by step, the roots of the scope that its config reads.
@@ -62,7 +62,10 @@ class Plan:
         return (*SCOPE_ROOTS, *self.position) if WHOLE_SCOPE in roots else roots
 
     def _all_needs(self) -> Iterable[frozenset[str]]:
-        """The steps that each step waits for, also by others. What a step needs is before it in the list."""
+        """Return for each step all steps that it waits for, also indirectly.
+
+        Needed steps come first in the list.
+        """
         found: dict[str, frozenset[str]] = {}
         for step in self.steps:
             needs = self.needs[step.id]
@@ -70,5 +73,5 @@ class Plan:
         return found.values()
 
     def keeps(self, step_id: str) -> bool:
-        """Whether a later step reads this step's output."""
+        """Return whether a later step reads this step's output."""
         return step_id in self._outputs_read or "steps" in self._outputs_read

@@ -1,4 +1,4 @@
-"""What the steps of a run did, as it is to be stored."""
+"""The records of a run's steps, in the form in which they are stored."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from uuid import UUID
 
 import orjson
 
-from engine.calls import Outcome
+from engine.calls import AttemptResult
 from engine.state import StepUnderWay
 from language.definition import CallingStep, Step
 from language.records import StepRecord
 
 
 class Records:
-    """The records of a run that nobody has taken yet."""
+    """The records of a run that have not been taken yet."""
 
     def __init__(self, run_id: UUID, position: Mapping[str, int]) -> None:
-        """Prepare; `position`: of each step in the list."""
+        """Create it without records; `position` maps each step to its position in the list."""
         self._run_id = run_id
         self._position = position
         self._records: list[StepRecord] = []
 
     def take(self) -> list[StepRecord]:
-        """Those since this was last asked."""
+        """Return the records since the last call."""
         records, self._records = self._records, []
         return records
 
     def add(
         self,
         step: Step,
-        outcome: Outcome,
+        outcome: AttemptResult,
         now: datetime,
         under_way: StepUnderWay,
         *,
@@ -41,17 +41,17 @@ class Records:
         item: int | None = None,
         gathered: bool = False,
     ) -> None:
-        """Record what a step, or an item of it, came to.
+        """Record the outcome of a step, or of an item of it.
 
         Args:
-            step: which.
-            outcome: of it.
+            step: the step.
+            outcome: its outcome.
             now: the time.
-            under_way: how far it was.
-            status: if it is not told by the outcome.
-            attempts: of the item.
-            item: which, if it is one.
-            gathered: the output is that of the items together.
+            under_way: its state before.
+            status: the status, if it does not follow from the outcome.
+            attempts: the number of attempts of the item.
+            item: the index of the item, if it is one.
+            gathered: whether the output is that of the items together.
         """
         record = StepRecord(
             run_id=self._run_id,
@@ -74,13 +74,13 @@ class Records:
         self._records.append(record)
 
 
-def with_attempt(step: Step, outcome: Outcome, attempt: int) -> Outcome:
-    """Give the outcome, its error with the attempt that brought it if the step has several."""
+def with_attempt(step: Step, outcome: AttemptResult, attempt: int) -> AttemptResult:
+    """Return the outcome, with the attempt in its error if the step can have several."""
     if outcome.error is None or not attempt or not isinstance(step, CallingStep):
         return outcome
     return outcome._replace(error=outcome.error.model_copy(update={"attempt": attempt}))
 
 
 def size_of(output: Any) -> int:
-    """Tell the bytes of an output as JSON; 0 where there is none."""
+    """Return the size of an output as JSON, in bytes; 0 without an output."""
     return len(orjson.dumps(output)) if output is not None else 0

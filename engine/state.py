@@ -1,4 +1,4 @@
-"""How far one run is: how its steps ended, what later steps read of them, and what is under way."""
+"""The state of one run: the results of its steps, the outputs for later steps, and the steps under way."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from language.records import INLINE_BYTES, DoneStep, FailedAttempt, LiveStep, St
 
 @dataclass(frozen=True)
 class RunInput:
-    """What a run begins with, or goes on from.
+    """The initial or recorded state of a run.
 
     Attributes:
         size: of trigger and request together, in bytes of JSON.
-        stored: trigger and request are in their row only.
-        done: the steps that are done.
-        items: by iterating step that is not done, the items that are, each with its error if it failed.
+        stored: whether trigger and request are only in their row.
+        done: the finished steps.
+        items: the finished items of each unfinished iterating step, each with its error if it failed.
         progress: of the steps that have begun.
-        queued_at: when it was accepted; with its beginning where that is not known.
+        queued_at: when it was accepted; if unknown, when it began.
     """
 
     run_id: UUID
@@ -45,8 +45,8 @@ class RunInput:
     queued_at: datetime | None = None
 
 
-class Waiting(NamedTuple):
-    """A step, or an item of it, that goes on by itself at a moment."""
+class StepWait(NamedTuple):
+    """A step, or an item of it, that continues by itself at a moment."""
 
     step_id: str
     item: int | None
@@ -58,14 +58,14 @@ class StepUnderWay:
     """A step that has begun and is not done.
 
     Attributes:
-        began: when its first attempt did.
-        attempts: begun so far.
-        calling: whether an attempt, or what prepares it, is at work.
-        until: when its delay is over, or its next attempt is due.
+        began: when its first attempt began.
+        attempts: the number of attempts begun so far.
+        calling: whether an attempt, or its preparation, is under way.
+        until: the end of its delay, or the time of its next attempt.
         window: its items, once they are known.
-        items: those of its items that wait, until there is a window.
-        decided: its `if` was found true, or it has none.
-        attempt_log: the attempts that have failed and are to be followed by another.
+        items: its waiting items, until there is a window.
+        decided: whether its `if` was true, or it has none.
+        attempt_log: the attempts that have failed and are followed by another.
     """
 
     began: datetime
@@ -79,27 +79,27 @@ class StepUnderWay:
 
     @property
     def at_work(self) -> bool:
-        """Whether something of it is being done now."""
+        """Return whether a call of it is under way."""
         return self.calling or (self.window is not None and self.window.calling)
 
-    def waits(self, step_id: str) -> Iterator[Waiting]:
-        """What of it goes on by itself, under this name."""
+    def waits(self, step_id: str) -> Iterator[StepWait]:
+        """Yield its waits, under this name."""
         if self.window is not None:
             for item, until in self.window.pausing.items():
-                yield Waiting(step_id, item, until)
+                yield StepWait(step_id, item, until)
         elif self.until is not None and not self.calling:
-            yield Waiting(step_id, None, self.until)
+            yield StepWait(step_id, None, self.until)
 
 
 class RunState:
-    """The rules of needs, branches and stops, over one run.
+    """The rules of needs, branches and stops, applied to one run.
 
     Attributes:
         error: of the step that has failed the run.
-        statuses: of the steps that are settled.
+        statuses: of the settled steps.
         under_way: the steps that have begun and are not done.
-        scope: what expressions read: the roots, and outputs that are not stored.
-        kept_bytes: how much output is held for later steps.
+        scope: the values for expressions: the roots, and outputs that are not only stored.
+        kept_bytes: the size of the outputs held for later steps.
     """
 
     def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
@@ -139,7 +139,7 @@ class RunState:
             self.settle(step.step_id, step.status, step.output, step.error, step.size, stored=stored)
 
     def ready(self) -> Iterator[Step]:
-        """The steps that may begin now, in list order; settles on the way those that never will."""
+        """Yield the steps that may begin now, in list order; settle those that never will."""
         for step in self._plan.steps:
             if self.error is not None:
                 return
@@ -151,7 +151,7 @@ class RunState:
                 yield step
 
     def _skipped(self, step_id: str) -> bool:
-        """Whether the step is on a branch not taken, or depends on a condition that ended the run."""
+        """Return whether the step is on a branch not taken, or depends on a condition that ended the run."""
         if any(need in self._stopped for need in self._plan.needs[step_id]):
             self._stopped.add(step_id)
             return True
@@ -170,15 +170,15 @@ class RunState:
         *,
         stored: bool = False,
     ) -> None:
-        """Note how a step ended. A failed step fails the run, unless its `on_error` says otherwise.
+        """Settle a step. A failed step fails the run, unless its `on_error` prevents that.
 
         Args:
-            step_id: which.
+            step_id: the step.
             status: completed, failed, skipped or cancelled.
-            output: of a completed step; a condition's always, whatever `stored` says.
+            output: of a completed step; for a condition always, even with `stored`.
             error: of a failed one.
             size: of the output, in bytes of JSON.
-            stored: the output is to be read from its row.
+            stored: whether the output must be read from its row.
         """
         self.under_way.pop(step_id, None)
         self.statuses[step_id] = status
@@ -209,7 +209,8 @@ class RunState:
             "output": None if stored else output,
             "error": error and error.model_dump(include={"code", "message"}),
         }
-        # Outputs may hold the scope, or `steps`, as it was: adding to these would put an output into itself.
+        # Copied, because outputs may contain the scope, or `steps`: a change in place would put an output
+        # into itself.
         self.scope = {**self.scope, "steps": {**self.scope["steps"], step_id: kept}}
         if stored:
             self._stored.add(step_id)
@@ -218,49 +219,50 @@ class RunState:
             self.kept_bytes += size
 
     def read(self, roots: Iterable[str]) -> tuple[JSONObject, tuple[str, ...]]:
-        """What a step that reads these roots gets, and those of them whose values are stored."""
+        """Return the values of these roots for a step, and those roots whose values are stored."""
         wanted = list(roots)
         names = [*wanted, *self.scope["steps"]] if "steps" in wanted else wanted
         stored = tuple(name for name in dict.fromkeys(names) if name in self._stored)
-        # A step that reads the whole scope names those too that are not done.
+        # A step that reads the whole scope also names steps that are not done.
         known = (root for root in wanted if root in self.scope and root not in stored)
         return {root: self.scope[root] for root in known}, stored
 
     def find_last_completed(self, step_ids: Collection[str]) -> str | None:
-        """Find which of these steps, whose outputs are kept, completed last in list order."""
+        """Return the last, in list order, of these steps that completed; their outputs must be kept."""
         steps = self.scope["steps"]
         completed = [one for one in step_ids if one in steps and steps[one]["status"] == "completed"]
         return max(completed, key=self._plan.position.__getitem__, default=None)
 
     @property
     def in_order(self) -> list[str]:
-        """The steps under way, in the order of the list."""
+        """The steps under way, in list order."""
         return sorted(self.under_way, key=self._plan.position.__getitem__)
 
     @property
     def at_work(self) -> bool:
-        """Whether a call is under way."""
+        """Return whether a call is under way."""
         return any(step.at_work for step in self.under_way.values())
 
     @property
     def finished(self) -> bool:
-        """Whether nothing of the run is left to do, but to end what waits if it has failed."""
+        """Return whether the run has no work left, except to end waiting steps if it has failed."""
         if self.at_work:
             return False
         return self.error is not None or len(self.statuses) == len(self._plan.steps)
 
     @property
-    def waits(self) -> frozenset[Waiting]:
-        """All that goes on by itself."""
+    def waits(self) -> frozenset[StepWait]:
+        """The steps and items that continue by themselves at a time."""
         return frozenset(wait for step_id, step in self.under_way.items() for wait in step.waits(step_id))
 
     def progress(self) -> Progress:
-        """What the records do not say of this run."""
+        """Return the state of the run that is not in its records."""
         return Progress(
             steps={
                 step_id: StepProgress(
                     began=step.began,
-                    # One that is at work is repeated, under the same id, if nobody learns of its end.
+                    # An attempt under way does not count: it is repeated, under the same id, if its end is
+                    # lost.
                     attempts=max(0, step.attempts - step.calling),
                     until=step.until,
                     items=step.window.waits() if step.window is not None else dict(step.items),
@@ -273,7 +275,7 @@ class RunState:
         )
 
     def live_steps(self) -> list[LiveStep]:
-        """The steps under way, for those who watch the run; one waits that is not at work."""
+        """Return the steps under way for watchers of the run; a step without a call under way is waiting."""
         return [
             LiveStep(
                 step_id=step_id,

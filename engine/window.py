@@ -1,4 +1,4 @@
-"""How far a step is over the items of its array: so many at a time, each with retries of its own."""
+"""The window over the items of a step's array: a limited number at a time, each with its own retries."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from language.records import INLINE_BYTES, ItemTally, StepError
 from language.step_evaluation import items_shown
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
-"""How much the items of a step may give together."""
+"""The highest size of the outputs of a step's items together."""
 
 
 class Window:
-    """The items of one step of one run: `width` of them are at work or pause at a time.
+    """The items of one step of one run: at most `width` of them are under way or pausing.
 
     Attributes:
-        pausing: the items that have failed and wait for another attempt, with when that is.
-        stored: the output is in the database only.
+        pausing: the failed items that wait for another attempt, with its time.
+        stored: whether the output is only in the database.
         size: of the output, in bytes of JSON.
-        error: of the item that has failed the step, if one has; no other is begun then.
-        shown: the values, as the input of the step shows them.
+        error: of the item that has failed the step, if any; then no other item is begun.
+        shown: the values, in the form for the step's input.
     """
 
     def __init__(
@@ -33,16 +33,16 @@ class Window:
         done: Mapping[int, StepError | None],
         waits: Mapping[int, ItemWait],
     ) -> None:
-        """Begin, or go on.
+        """Create the window, for new or recorded items.
 
         Args:
             values: the array.
-            width: how many items may be at work at a time.
-            done: the items that are done, each with its error if it failed; their outputs are in the
+            width: the highest number of items under way at a time.
+            done: the finished items, each with its error if it failed; their outputs are in the
                 database.
             waits: the items that wait for another attempt.
         """
-        # The array may have been longer before, where a step reads what it does not wait for.
+        # The array may have been longer before, if a step reads values of steps that it does not wait for.
         done = {item: error for item, error in done.items() if item < len(values)}
         waits = {item: waits[item] for item in sorted(waits) if item not in done and item < len(values)}
         self.pausing = {item: wait.until for item, wait in waits.items()}
@@ -54,7 +54,7 @@ class Window:
         self._width = width
         self._left = len(values) - len(done)
         self._attempts = {item: wait.attempts for item, wait in waits.items()}
-        # When those that have failed are, or were, to be tried again.
+        # When the failed items are, or were, due to be retried.
         self._due = {**self.pausing}
         self._next = deque(item for item in range(len(values)) if item not in done and item not in waits)
         self._at_work: set[int] = set()
@@ -63,17 +63,17 @@ class Window:
 
     @property
     def finished(self) -> bool:
-        """Whether every item is done; or one has failed the step, and no other is at work."""
+        """Return whether every item is done; or one has failed the step, and no other is under way."""
         return self._left == 0 or (self.error is not None and not self._at_work)
 
     @property
     def calling(self) -> bool:
-        """Whether an item is at work."""
+        """Return whether an item is under way."""
         return bool(self._at_work)
 
     @property
     def tally(self) -> ItemTally:
-        """How the items have ended so far."""
+        """The results of the items so far."""
         first = min(self._failed, default=None)
         return ItemTally(
             len(self._values), len(self._failed), None if first is None else (first, self._failed[first])
@@ -81,11 +81,11 @@ class Window:
 
     @property
     def output(self) -> list[Any] | None:
-        """The outputs in order; None if they are not all here."""
+        """The outputs in order; None if they are not all in memory."""
         return None if self.stored else [self._outputs[item] for item in range(len(self._values))]
 
     def begin_items(self) -> list[tuple[int, int, Any]]:
-        """Begin as many items as there is room for: each with its attempt and its value."""
+        """Begin as many items as there is room for; return each with its attempt and its value."""
         room = self._width - len(self._at_work) - len(self.pausing)
         begun: list[tuple[int, int, Any]] = []
         for _ in range(min(room, len(self._next))):
@@ -96,12 +96,12 @@ class Window:
         return begun
 
     def take_back(self, item: int) -> None:
-        """Note that an item was not begun after all."""
+        """Undo the begin of an item."""
         self._at_work.discard(item)
         self._next.appendleft(item)
 
     def pause(self, item: int, until: datetime) -> None:
-        """Let an item that has failed wait for its next attempt, unless there is to be none any more."""
+        """Let a failed item wait for its next attempt, unless the step has failed."""
         self._at_work.discard(item)
         if self.error is None:
             self.pausing[item] = self._due[item] = until
@@ -113,13 +113,13 @@ class Window:
             del self.pausing[item]
         self._next.extendleft(reversed(due))
 
-    def look_again(self) -> None:
-        """End all pauses: something has happened to one of these items, or may have."""
+    def recheck_answers(self) -> None:
+        """End all pauses, because an answer for one of these items may have come."""
         self._next.extendleft(reversed(self.pausing))
         self.pausing.clear()
 
     def settle(self, item: int, output: Any, size: int, error: StepError | None = None) -> None:
-        """Note that an item is done: its output, or what stands for its error, and its bytes of JSON."""
+        """Settle an item: its output, or the replacement for its error, and its size in bytes of JSON."""
         self._at_work.discard(item)
         self._due.pop(item, None)
         if error is not None:
@@ -136,12 +136,12 @@ class Window:
             self.fail(StepError(code="output_too_large", message=message))
 
     def fail(self, error: StepError) -> None:
-        """Begin no other item, since the step fails; the first error stands."""
+        """Fail the step, and begin no other item; the first error counts."""
         self.error = self.error or error
         self.stop()
 
     def fail_item(self, item: int, error: StepError) -> None:
-        """Note that an item has failed, and the step with it."""
+        """Settle an item as failed, and fail the step."""
         self._at_work.discard(item)
         self._failed[item] = error
         self.fail(error.model_copy(update={"message": f"Item {item}: {error.message}"}))
@@ -153,7 +153,7 @@ class Window:
         self._next.clear()
 
     def waits(self) -> dict[int, ItemWait]:
-        """The items that have failed, after how many attempts, and when the next is, or was, due."""
+        """Return the failed items, with their attempts, and when the next one is, or was, due."""
         return {
             item: ItemWait(attempts=self._attempts[item] - (item in self._at_work), until=until)
             for item, until in self._due.items()

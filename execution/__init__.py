@@ -1,1 +1,1 @@
-"""How a worker takes forward what it has claimed: its shift, the runs in it, their attempts, their record."""
+"""The execution of claimed runs in a worker: its shift, its runs, their attempts, their records."""

@@ -1,4 +1,4 @@
-"""Doing what a run asks for: one attempt at a step, or at an item of it."""
+"""Attempts: one execution of a step, or of an item of it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from uuid import UUID
 
 import logs
 from database import Database
-from engine.calls import Call, JSONObject, Outcome, failure
+from engine.calls import AttemptResult, Call, JSONObject, failed_attempt
 from engine.evaluation import evaluate_call
 from execution.lookup_step import look_up
 from execution.redaction import Redaction
-from execution.run_execution import Done
-from execution.step_answers import Answering
+from execution.run_execution import CallResult
+from execution.step_answers import StepAnswers
 from execution.versions import LoadedVersion
 from execution.webhook_step import Secrets, send
 from language.definition import LookupStep, WaitStep, WebhookStep
@@ -28,11 +28,12 @@ from sealing import Keyring, UnsealError
 from services.process_pool import PoolBusy, ProcessPool, WorkLost
 
 _log = logs.get(__name__)
-# Calls of a step come together; who changes a secret need not wait longer.
+# Calls of a step come in groups; a changed secret is used after this time.
 _SECRETS_SECONDS = 2.0
 _MOST_LOSSES = 2
 _NO_SECRETS = Secrets({}, Redaction(()))
-# Bytes for what calls read from rows, beside those for what they bring in; and what JSON takes, decoded.
+# The memory for data that calls read from rows, beside the data they fetch; and the growth of JSON when
+# decoded.
 _INPUT_BYTES = 32 * 1024 * 1024
 _DECODED = 6
 
@@ -43,7 +44,7 @@ class _Known(NamedTuple):
 
 
 class Performer:
-    """Does the calls of the runs of a worker."""
+    """Executes the calls of the runs of a worker."""
 
     def __init__(
         self,
@@ -52,19 +53,19 @@ class Performer:
         outbound: Outbound,
         lookups: Lookups,
         pool: ProcessPool,
-        answering: Answering,
+        answering: StepAnswers,
         address: str,
     ) -> None:
-        """Prepare.
+        """Create the performer.
 
         Args:
-            database: for what is stored.
+            database: the database with stored values.
             keyring: opens secrets.
             outbound: the guarded clients.
-            lookups: of this process.
-            pool: evaluates what takes long.
-            answering: asks for what others bring.
-            address: where this service is reached, without a trailing slash.
+            lookups: the lookups of this process.
+            pool: runs long evaluations.
+            answering: executes the steps whose answers come from outside or from counting.
+            address: the public address of this service, without a trailing slash.
         """
         self._database = database
         self._keyring = keyring
@@ -79,18 +80,18 @@ class Performer:
 
     async def perform(
         self, account_id: UUID, automation_id: UUID, run_id: UUID, call: Call, version: LoadedVersion
-    ) -> Done:
-        """Do a call once.
+    ) -> CallResult:
+        """Execute a call once.
 
         Args:
-            account_id: whose run it is.
+            account_id: the owner of the run.
             automation_id: the workflow.
             run_id: the run.
-            call: what it asks for.
-            version: that it runs.
+            call: the call.
+            version: the version of the run.
 
         Raises:
-            ExpressionError: what it reads has no value.
+            ExpressionError: an expression that it reads has no value.
             psycopg.Error: one of `AWAY`.
         """
         if not call.stored:
@@ -111,32 +112,32 @@ class Performer:
         call: Call,
         scope: JSONObject,
         version: LoadedVersion,
-    ) -> Done:
+    ) -> CallResult:
         if call.kind in ("evaluate", "prepare", "decide"):
-            return Done(await self._evaluate(account_id, call, scope))
+            return CallResult(await self._evaluate(account_id, call, scope))
         if call.kind == "collect":
-            return Done(await self._answering.collect(run_id, call, scope))
+            return CallResult(await self._answering.collect(run_id, call, scope))
         if call.kind == "run_child":
-            return Done(await self._answering.run_child(account_id, run_id, call, scope))
+            return CallResult(await self._answering.run_child(account_id, run_id, call, scope))
         if call.kind == "remember":
-            return Done(await self._answering.remember(automation_id, run_id, call, scope))
+            return CallResult(await self._answering.remember(automation_id, run_id, call, scope))
         if call.kind == "emit":
-            return Done(await self._answering.emit(account_id, run_id, call, scope, version.workflow))
+            return CallResult(await self._answering.emit(account_id, run_id, call, scope, version.workflow))
         if isinstance(call.step, LookupStep):
             reference = f"run/{run_id}/{call.step.id}" + (f"/{call.item}" if call.item is not None else "")
-            return Done(await look_up(self._lookups, call.step, scope, account_id, reference))
+            return CallResult(await look_up(self._lookups, call.step, scope, account_id, reference))
         assert isinstance(call.step, WebhookStep)
         return await self._send(account_id, run_id, call, scope, version)
 
     async def _send(
         self, account_id: UUID, run_id: UUID, call: Call, scope: JSONObject, version: LoadedVersion
-    ) -> Done:
+    ) -> CallResult:
         assert isinstance(call.step, WebhookStep)
         templates = version.templates[call.step.id]
         known = await self._known_secrets(account_id, templates.secrets)
         if known is None:
             message = "A secret was sealed with a key that is no longer known."
-            return Done(failure("secret_not_opened", message))
+            return CallResult(failed_attempt("secret_not_opened", message))
         if call.step.id in version.plan.resume_urls:
             known = self._with_resume_urls(known, run_id, version)
         call_id = call_ids.call_id(run_id, call.step.id, call.item, await self._load_boundary())
@@ -145,7 +146,7 @@ class Performer:
             self._outbound, call.step, templates, scope, known, call_id, account_id, room,
             partial(self._depth_below, run_id), call.output_of,
         )  # fmt: skip
-        return Done(outcome, room)
+        return CallResult(outcome, room)
 
     async def _load_boundary(self) -> UUID:
         if self._call_id_boundary is None:
@@ -158,10 +159,10 @@ class Performer:
             return await child_runs.depth_of_next(connection, run_id)
 
     def _with_resume_urls(self, known: Secrets, run_id: UUID, version: LoadedVersion) -> Secrets:
-        """The secrets, and the URLs by which the run is resumed: whoever has one can do so."""
+        """Add the URLs by which the run is resumed, which are as secret as the secrets themselves."""
         urls = {
             step.id: resume_tokens.resume_url(
-                self._keyring, self._address, resume_tokens.Place(run_id, position)
+                self._keyring, self._address, resume_tokens.StepPosition(run_id, position)
             )
             for position, step in enumerate(version.plan.steps)
             if isinstance(step, WaitStep)
@@ -170,7 +171,7 @@ class Performer:
         return Secrets(known.values, Redaction([*known.values.values(), *tokens]), urls)
 
     async def _known_secrets(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
-        """The values of secrets; None if they cannot be opened."""
+        """Return the values of secrets; None if they cannot be opened."""
         if not names:
             return _NO_SECRETS
         key, now = (account_id, frozenset(names)), time.monotonic()
@@ -183,14 +184,14 @@ class Performer:
     async def _opened(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
         try:
             async with self._database.connection() as connection:
-                values = await secrets.values(connection, self._keyring, account_id, names)
+                values = await secrets.load_values(connection, self._keyring, account_id, names)
         except UnsealError:
             _log.error("secret_not_opened", account_id=str(account_id))
             return None
         return Secrets(values, Redaction(values.values()))
 
-    async def _evaluate(self, account_id: UUID, call: Call, scope: JSONObject) -> Outcome:
-        """In a process beside this one, so that whoever evaluates much keeps nobody else waiting."""
+    async def _evaluate(self, account_id: UUID, call: Call, scope: JSONObject) -> AttemptResult:
+        """Evaluate in a separate process, so that a long evaluation does not block other runs."""
         losses = 0
         while losses < _MOST_LOSSES:
             try:
@@ -200,4 +201,4 @@ class Performer:
             except WorkLost:
                 losses += 1
         message = "What the step evaluates was lost with the process that did so, twice."
-        return failure("evaluation_lost", message)
+        return failed_attempt("evaluation_lost", message)

@@ -1,4 +1,4 @@
-"""The name of the code that this process runs: a fault of one build need not be one of another."""
+"""The name of the code that this process runs: a fault of one build need not affect another."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import hashlib
 from importlib.metadata import version
 from pathlib import Path
 
-# What takes runs forward.
-_PACKAGES = ("activities", "engine", "language", "models", "outbound", "providers", "services")
+# The packages that execute runs.
+_PACKAGES = (
+    "activities", "engine", "execution", "language", "models", "outbound", "providers", "services",
+    "temporal", "workflows",
+)  # fmt: skip
 
 
 def name_build(folder: Path) -> str:
-    """Name the code in a folder by its version and what its modules hold, the same wherever it is.
+    """Return the version and a digest of the modules in a folder, independent of the folder's path.
 
     Raises:
         OSError: a module cannot be read.

@@ -1,8 +1,8 @@
-"""When to claim no more: a build that fails with everybody's runs should not try them all.
+"""The gate that stops claims: a build that fails with the runs of many accounts must not try them all.
 
-Runs that our code cannot take forward are set aside. When that happens to many accounts, when the database
-lacks what we ask for, or when the process fails its own test, it halts: it tests itself every ten seconds,
-then claims one run, and goes on as before once such a run was taken forward.
+Runs that our code cannot execute are set aside. The process halts when this happens to many accounts, when
+the database lacks an object that we use, or when the process fails its own test. A halted process tests
+itself every ten seconds, then claims one run, and continues as before once such a run has advanced.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _FEWEST_ACCOUNTS = 3
 
 
 class FailureWatch:
-    """Remembers whose runs were taken forward within the last minute, and with whose our code failed.
+    """The accounts whose runs advanced within the last minute, and those with whose runs our code failed.
 
     Attributes:
-        fault: why nobody's can be, if the database has said so.
+        fault: why no run can advance, if the database reported the reason.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class FailureWatch:
         self.fault: str | None = None
 
     def note(self, account_id: UUID, *, failed: bool) -> None:
-        """Note that a run of an account was taken forward, or that our code failed with it."""
+        """Record that a run of an account advanced, or that our code failed with it."""
         now = time.monotonic()
         self._served[account_id] = now
         if failed:
@@ -53,9 +53,9 @@ class FailureWatch:
             self._successes += 1
 
     def note_fault(self, error: Exception) -> bool:
-        """Note an error if the database is not as this release expects it; return whether that is so.
+        """Record an error if the database lacks an object that this release expects; return whether it does.
 
-        A table, a function or a right is missing then: whatever is claimed would meet the same.
+        Then a table, a function or a privilege is missing, and every claim would fail in the same way.
         """
         if not isinstance(error, psycopg.ProgrammingError) or error.sqlstate is None:
             return False
@@ -64,27 +64,27 @@ class FailureWatch:
 
     @property
     def successes(self) -> int:
-        """How many runs were taken forward, ever."""
+        """The number of runs that have advanced since the start."""
         return self._successes
 
     def is_general(self) -> bool:
-        """Whether it fails for three accounts, and for half of those served, within a minute."""
+        """Return whether runs fail for at least three accounts, and half of those served, within a minute."""
         oldest = time.monotonic() - _WINDOW_SECONDS
         self._served = {one: at for one, at in self._served.items() if at > oldest}
         self._failed = {one: at for one, at in self._failed.items() if at > oldest}
         return len(self._failed) >= _FEWEST_ACCOUNTS and 2 * len(self._failed) >= len(self._served)
 
     def forget(self) -> None:
-        """Forget failures: what follows is to show whether it still fails."""
+        """Reset the failures: the next runs show whether our code still fails."""
         self._served, self._failed, self.fault = {}, {}, None
 
 
-class Halt:
+class ClaimGate:
     """Decides whether this process claims runs, and how many.
 
     Attributes:
-        halted: it claims none, or one to try.
-        failures: what speaks for that.
+        halted: whether it claims none, or one to try.
+        failures: the recent failures.
     """
 
     def __init__(self, database: Database, keyring: Keyring, failures: FailureWatch) -> None:
@@ -97,7 +97,7 @@ class Halt:
         self._successes = 0
 
     async def rows_to_claim(self, most: int) -> int:
-        """How many runs may be claimed now: none, one to try, or as many as asked for.
+        """Return the number of runs that may be claimed now: none, one to try, or `most`.
 
         Raises:
             psycopg.Error: one of `AWAY`.
@@ -124,7 +124,7 @@ class Halt:
         return 1
 
     async def check(self) -> None:
-        """Test this process before it claims anything; halt if it fails. Wait for a database that is away."""
+        """Test this process before its first claim; halt if it fails. Wait for a database that is away."""
         while True:
             try:
                 problem = await self.test()
@@ -141,7 +141,7 @@ class Halt:
         self._test_at = time.monotonic() + _TEST_SECONDS
 
     async def test(self) -> str | None:
-        """Find out what is wrong with this process: with its key, its database, or its engine.
+        """Return what is wrong with this process: its key, its database, or its engine; None if nothing is.
 
         Raises:
             psycopg.Error: one of `AWAY`, which is no fault of this process.

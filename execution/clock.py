@@ -1,6 +1,7 @@
-"""The time by which runs go on: the database's, where the clock of this machine shows another.
+"""The time by which runs advance: the database's, if the clock of this machine differs.
 
-What one worker has begun another goes on with: a delay, or the time that a step has left, ends once for all.
+Several workers continue the same runs: a delay, or the remaining time of a step, must end at the same time
+for all.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 import logs
 
 _log = logs.get(__name__)
-# So much may clocks differ: to follow each moment of the other would have time go back now and then.
+# Smaller differences are ignored: following each of them would move the time backwards now and then.
 _TOLERATED = timedelta(seconds=1)
-# How far the database's is ahead.
+# How far the database's clock is ahead.
 _ahead = timedelta()
 
 
@@ -22,11 +23,11 @@ def now() -> datetime:
 
 
 def compare(theirs: datetime, seconds: float) -> None:
-    """Compare with the database's clock.
+    """Compare the clock of this machine with the database's.
 
     Args:
-        theirs: what that has shown.
-        seconds: that asking took; of an answer that took long nobody knows when it was given.
+        theirs: the time that the database returned.
+        seconds: the duration of the query; a slow answer is ignored, because its exact time is unknown.
     """
     global _ahead
     ahead = theirs - datetime.now(UTC) + timedelta(seconds=seconds / 2)

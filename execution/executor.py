@@ -1,6 +1,6 @@
-"""The executor of a worker: takes runs forward under its shift, and knows by its beats which it still has.
+"""The executor of a worker: executes runs under its shift, and learns by its beats which runs it still has.
 
-What it does is in the rows of the runs: whoever claims one next goes on from there.
+All its results are in the rows of the runs: the next worker that claims a run continues from there.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import logs
 from database import AWAY, Connection, Database
 from execution import clock
 from execution.claim_gate import FailureWatch
-from execution.hand_over import HandingOver
+from execution.hand_over import OwnPlaces
 from execution.run_executor import RunExecutor
-from execution.run_recorder import RunWriter
+from execution.run_recorder import RunRecorder
 from execution.shift import Group, HeldShift, now
 from execution.versions import LoadedVersion, VersionCache
 from language.records import INLINE_BYTES
@@ -34,41 +34,41 @@ BEAT_SECONDS = 3.0
 _BEAT_AGAIN_SECONDS = 0.5
 _DRAIN_LOOK_SECONDS = 0.5
 _ALONE_SECONDS = 60.0
-# How much of what runs at work were started with is kept, as JSON: decoded, records take 6 times as much
-# memory, small objects 25 times.
+# The size of the inputs of runs at work that are kept in memory, as JSON: decoded, records take 6 times as
+# much memory, small objects 25 times.
 _INPUT_BYTES = 4 * 1024 * 1024
 
 
 class Executor:
-    """Executes runs, any number side by side.
+    """Executes runs, any number concurrently.
 
     Attributes:
-        shift: the lease of all that is at work; None while there is none: then nothing may be claimed.
-        at_work: how many runs are, by account.
-        on_room: is told when there is more room.
-        published_room: says how many runs this worker would be woken for; less than none: it is not to be.
-        versions: that are in memory.
-        input_bytes: of JSON: what runs at work were started with, as far as it is kept.
+        shift: the lease of all runs at work; None while there is none: then nothing may be claimed.
+        at_work: the number of runs at work, by account.
+        on_room: called when there is more room.
+        published_room: returns the room to announce; if it is negative, this worker is not woken.
+        versions: the versions in memory.
+        input_bytes: the size of the kept inputs of runs at work, in bytes of JSON.
     """
 
     def __init__(
         self,
         database: Database,
-        writer: RunWriter,
+        writer: RunRecorder,
         runs: RunExecutor,
         failures: FailureWatch,
-        handing: HandingOver,
+        handing: OwnPlaces,
         *,
         worker_id: UUID,
     ) -> None:
-        """Prepare.
+        """Create the executor.
 
         Args:
-            database: where the runs are.
-            writer: beats for them.
-            runs: takes each of them forward.
-            failures: is told whose runs our code cannot even load.
-            handing: gives some to workflows of their own.
+            database: the database with the runs.
+            writer: sends the beats.
+            runs: executes each run.
+            failures: records whose runs our code cannot even load.
+            handing: hands some runs to workflows of their own.
             worker_id: this process's id among the workers.
         """
         self._database = database
@@ -91,18 +91,18 @@ class Executor:
         self.input_bytes = 0
 
     def start(self) -> None:
-        """Begin a shift, and to beat."""
+        """Begin a shift and its beats."""
         self._beats = asyncio.create_task(self._beat_for_ever(), name="beats")
 
     async def drain(self, seconds: float) -> None:
-        """Wait for what is under way, at most so long; and no longer where the database is away."""
+        """Wait for the runs under way, at most this long, and only while the database answers."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while self._groups and loop.time() < deadline and not self._writer.has_given_up:
             await asyncio.wait(self._groups, timeout=_DRAIN_LOOK_SECONDS)
 
     async def stop(self) -> None:
-        """Drop what is under way: it is queued again, where others find it at once."""
+        """Drop the runs under way: they are queued again, for other workers to claim at once."""
         self._run_executor.dropping = True
         self._cancel_all()
         if self._groups:
@@ -118,30 +118,30 @@ class Executor:
                 return
             try:
                 async with self._database.connection() as connection:
-                    await shifts.leave(connection, held.id)
+                    await shifts.release(connection, held.id)
             except AWAY as error:
-                # Others end it when it has been silent for a while.
+                # Other workers end the shift after its silence.
                 _log.warning("shift_not_left", error=str(error))
 
     @property
     def size(self) -> int:
-        """How many runs are at work."""
+        """The number of runs at work."""
         return self.at_work.total()
 
     @property
     def room(self) -> int:
-        """How many more there is room for."""
+        """The number of further runs that there is room for."""
         return 0 if time.monotonic() < self._alone_until else WINDOW - self.size
 
     # ---- runs
 
     def begin(self, claim: Claim, held: HeldShift, *, alone: bool = False) -> None:
-        """Take up what was claimed for a shift. Returns at once.
+        """Take up the runs of a claim for a shift. Returns at once.
 
         Args:
             claim: the runs.
-            held: the shift. If it is lost, whoever has ended it has queued them.
-            alone: nothing is to be beside them for a minute, by which they would have done their worst.
+            held: the shift. If it is lost, the process that ended it has queued them.
+            alone: run nothing beside them for a minute, by which a harmful run would have shown itself.
         """
         if alone:
             self._alone_until = time.monotonic() + _ALONE_SECONDS
@@ -162,10 +162,10 @@ class Executor:
         self.on_room()
 
     def _keep_inputs(self, runs: list[ClaimedRun]) -> tuple[list[ClaimedRun], int]:
-        """Let go of inputs that are large, or have no room: the steps that need them read them from the rows.
+        """Drop inputs that are large, or have no room: the steps that need them read them from the rows.
 
         Returns:
-            The runs, and the bytes of the inputs that they have kept.
+            The runs, and the size of the inputs that were kept.
         """
         before, kept = self.input_bytes, list[ClaimedRun]()
         for run in runs:
@@ -198,13 +198,15 @@ class Executor:
             finally:
                 self.input_bytes -= size
                 for run_id in list(left):
-                    self._handing.left(run_id)
+                    self._handing.free_place(run_id)
                     over(run_id)
 
     async def _give_back(self, group: Group) -> None:
-        """Queue runs that failed around what is done with each: others may do better."""
+        """Queue runs after a failure outside of the single runs: other workers may succeed."""
         if not group.held.lost:
-            await group.persist(self._database, lambda connection: shifts.give_back(connection, group.claims))
+            await group.persist(
+                self._database, lambda connection: shifts.requeue_runs(connection, group.claims)
+            )
 
     async def _run_all(
         self, group: Group, runs: list[ClaimedRun], claims: dict[UUID, UUID], over: Callable[[UUID], None]
@@ -231,13 +233,13 @@ class Executor:
         """Try one run of a version with which our code fails, unless it is set aside; then the others."""
         if await self._run_executor.were_put_aside(group, runs):
             return
-        # One that has not failed yet tells more: the data of those that have may be to blame.
+        # A run that has not failed yet shows more: the failed ones may have failed because of their data.
         first, *rest = sorted(runs, key=lambda run: version.trouble.has_failed(run.run_id))
         is_new = not version.trouble.has_failed(first.run_id)
         await self._carry(group, version, [first], records, claims, over)
         if not version.trouble.is_general:
             again = {run.run_id: run.claim_id for run in rest}
-            await group.persist(self._database, lambda connection: shifts.give_back(connection, again))
+            await group.persist(self._database, lambda connection: shifts.requeue_runs(connection, again))
         elif rest or is_new:
             await self._run_executor.set_version_aside(group, version, rest)
 
@@ -250,7 +252,7 @@ class Executor:
         claims: dict[UUID, UUID],
         over: Callable[[UUID], None],
     ) -> list[ClaimedRun]:
-        """Carry runs to their end; return those that were not begun, as our code has failed with others."""
+        """Execute runs to their end; return those that were not begun because our code failed with others."""
         suspect = version.trouble.is_general
         carried = await self._handing.hand_over(group, runs, "shift" if suspect else version.execution)
         here = {run.run_id for run in carried}
@@ -260,7 +262,7 @@ class Executor:
         tasks: list[asyncio.Task[bool]] = []
         for run in carried:
             recorded = records.get(run.run_id, Recorded())
-            # One that was taken back from Temporal has another claim.
+            # A run that was taken back from Temporal has another claim.
             claims[run.run_id] = self._claims[run.run_id] = run.claim_id
             task = asyncio.create_task(self._run(group, version, run, recorded, over, suspect=suspect))
             self._runs[run.run_id] = (run.claim_id, task)
@@ -274,15 +276,15 @@ class Executor:
     async def _load(
         self, group: Group, runs: list[ClaimedRun]
     ) -> tuple[LoadedVersion, dict[UUID, Recorded]] | None:
-        """Load the version and what the runs have done; None if our code cannot, and has set it aside."""
+        """Load the version and the records of the runs; return None if our code cannot, and set it aside."""
         automation_id, number = group.of.automation_id, group.of.version
         recorded = [run.run_id for run in runs if run.recorded]
         try:
-            version = await group.until_there(lambda: self.versions.load(automation_id, number))
+            version = await group.retry_until_available(lambda: self.versions.load(automation_id, number))
             records: dict[UUID, Recorded] = {}
             if recorded:
                 read = version.read
-                records = await group.until_there(lambda: self._load_records(recorded, read))
+                records = await group.retry_until_available(lambda: self._load_records(recorded, read))
         except Exception as error:
             if group.held.lost or self._failures.note_fault(error):
                 raise
@@ -305,7 +307,7 @@ class Executor:
         *,
         suspect: bool,
     ) -> bool:
-        """Take a run to its end; false if it was not begun: its version has become suspect meanwhile."""
+        """Execute a run to its end; return False if it was not begun because its version became suspect."""
         is_tried = suspect or not version.trouble.is_general
         try:
             if is_tried:
@@ -318,10 +320,10 @@ class Executor:
         return is_tried
 
     def drop(self, run_ids: Iterable[UUID]) -> None:
-        """Drop runs that have ended elsewhere: none of their calls begins, those under way are ended."""
+        """Drop runs that have ended elsewhere: their calls under way are cancelled, and no others begin."""
         for run_id in run_ids:
             _, task = self._runs.get(run_id, (None, None))
-            # One that was told so before is writing what it had under way.
+            # A task that was cancelled before is still writing its steps under way.
             if task is not None and not task.cancelling():
                 task.cancel()
 
@@ -332,19 +334,19 @@ class Executor:
     # ---- the shift
 
     async def queue_unknown(self, connection: Connection) -> int:
-        """Queue what the shift carries and nobody here knows: the reply to a claim was lost.
+        """Queue runs that the shift carries but this process does not have: the reply to a claim was lost.
 
-        A reply may be on its way: what is unknown must be so at two looks. Claim nothing meanwhile.
+        A reply may still arrive: a run must be unknown in two checks. Claim nothing in between.
 
         Returns:
-            How many runs.
+            The number of queued runs.
         """
         if self.shift is None:
             return 0
         carried = await shifts.find_carried(connection, self.shift.id)
         unknown = {one for one in carried if self._claims.get(one[0]) != one[1]}
         again, self._unknown = unknown & self._unknown, unknown
-        return await shifts.give_back(connection, dict(again)) if again else 0
+        return await shifts.requeue_runs(connection, dict(again)) if again else 0
 
     async def _begin_shift(self) -> None:
         held = HeldShift(new_id())
@@ -366,7 +368,7 @@ class Executor:
                 _log.warning("beat_failed", error=str(error))
                 pause = _BEAT_AGAIN_SECONDS
             except Exception as error:
-                # Without beats no call begins any more: it goes on, and says so.
+                # Without beats no call may begin: the loop continues, and logs the error.
                 _log.error("beat_failed", exc_info=error)
                 pause = _BEAT_AGAIN_SECONDS
             await asyncio.sleep(pause)
@@ -381,10 +383,10 @@ class Executor:
         held.beat_sent_at = sent_at
         clock.compare(news.at, now() - sent_at)
         self.drop(one for one in news.gone if self._runs.get(one, (None,))[0] == claims[one])
-        self._run_executor.look_again(news.woken)
+        self._run_executor.recheck_answers(news.woken)
 
     def _lose(self, held: HeldShift) -> None:
-        """Let go of all that a shift had: others have queued it."""
+        """Drop all runs of a shift that another process has ended and queued."""
         _log.warning("shift_lost", shift_id=str(held.id))
         held.lost = True
         self.shift = None
@@ -392,5 +394,5 @@ class Executor:
 
 
 def parse_ids(payload: str) -> list[UUID]:
-    """Read the ids of a notification."""
+    """Parse the ids of a notification."""
     return [UUID(one) for one in payload.split(",") if one]

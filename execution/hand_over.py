@@ -1,4 +1,4 @@
-"""Handing claimed runs to Temporal workflows of their own: which, how many, and what if it is away."""
+"""The hand-over of claimed runs to Temporal workflows of their own: which, how many, and without Temporal."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from workflows.messages import LEFT, OwnRun
 
 _log = logs.get(__name__)
 _PLACES = 8
-# A place that has come free rests before `auto` uses it again, so that a place serves three runs a second:
-# own workflows of more fill two cores, and all wait. A burst then goes by shifts.
+# A freed place rests before `auto` uses it again, so that each place serves three runs a second: more
+# workflows would fill two cores and delay everything. The rest of a burst is executed by shifts.
 _REST_SECONDS = 1 / 3
-# More runs of a second than this, in an installation, are a burst.
+# More runs than this in a second, in an installation, are a burst.
 _BURST = 64
-# How long Temporal may take to answer; then, and for how long, runs go by shift.
+# The time that Temporal has to answer; and the time for which runs go by shift after it did not.
 _START_SECONDS, _BREAK_SECONDS = 1.0, 5.0
-# Where Temporal has not ended a wait in time, runs under `auto` do not try it for so long.
+# After Temporal has ended a wait late, runs under `auto` avoid it for this long.
 _PREFER_SHIFT_SECONDS = 1.0
-# A place whose run nobody told of is looked after.
+# The age at which a place is checked, because no message about its run arrived.
 _ASK_SECONDS = 2.0
 
 
-class HandingOver:
-    """The own places of a worker: how many runs it has with workflows of their own.
+class OwnPlaces:
+    """The places of a worker: the number of its runs that have workflows of their own.
 
     Attributes:
-        workers: how many workers share the installation's places.
-        on_room: is told when there is a place again.
+        workers: the number of workers that share the installation's places.
+        on_room: called when a place is free again.
     """
 
     def __init__(self, database: Database, client: Client, default: Mode) -> None:
@@ -53,7 +53,7 @@ class HandingOver:
         self._default: Mode = default
         self._places: dict[UUID, float] = {}
         self._resting: list[float] = []
-        # Runs that were claimed of late, each counting for a second or so; and as of when.
+        # The number of recent runs, decaying over about a second; and the time of its last update.
         self._lately, self._lately_at = 0.0, time.monotonic()
         self._telling: set[asyncio.Task[None]] = set()
         self._broken_until = self._shift_until = 0.0
@@ -62,14 +62,14 @@ class HandingOver:
 
     @property
     def room(self) -> int:
-        """How many more runs there is a place for; none while Temporal is away."""
+        """The number of free places; 0 while Temporal is away."""
         if time.monotonic() < self._broken_until:
             return 0
         return max(0, max(1, _PLACES // max(1, self.workers)) - len(self._places))
 
     @property
     def _rested_room(self) -> int:
-        """Count the free places that have rested; none in a burst, or just after a late wait."""
+        """The number of free places that have rested; 0 in a burst, or just after a late wait."""
         now = time.monotonic()
         if now < self._shift_until or self._lately * max(1, self.workers) > _BURST:
             return 0
@@ -77,26 +77,26 @@ class HandingOver:
         return max(0, self.room - len(self._resting))
 
     def prefer_shift(self) -> None:
-        """Let runs under `auto` go by shift for a moment: workflows have not ended waits in time.
+        """Execute runs under `auto` by shift for a moment, because workflows have not ended waits in time.
 
-        Temporal may be away. To find that out by a hand-over would make what is late later still.
+        Temporal may be away. Finding that out by a hand-over would delay late runs even more.
         """
         self._shift_until = time.monotonic() + _PREFER_SHIFT_SECONDS
 
     def reserve(self, run_ids: Iterable[UUID]) -> None:
-        """Keep a place for each of these runs, which were claimed for one: the next claim counts on fewer."""
+        """Reserve places for these runs, which were claimed for them: the next claim counts on fewer."""
         self._places.update(dict.fromkeys(run_ids, time.monotonic()))
 
     async def hand_over(self, group: Group, runs: list[ClaimedRun], mode: Mode | None) -> list[ClaimedRun]:
-        """Give runs to workflows of their own, as far as they should have one and there is room.
+        """Hand runs to workflows of their own, if they should have one and there is room.
 
         Args:
-            group: that they were claimed with.
-            runs: of it.
-            mode: what their workflow says.
+            group: the group with which they were claimed.
+            runs: its runs.
+            mode: the setting of their workflow.
 
         Returns:
-            Those that go by the shift.
+            The runs that the shift executes.
         """
         self._count(len(runs))
         mode = mode or self._default
@@ -112,29 +112,29 @@ class HandingOver:
     async def _begin(
         self, group: Group, runs: list[ClaimedRun], chosen: list[ClaimedRun], mode: Mode
     ) -> list[ClaimedRun]:
-        """Have the workflows of those that were chosen begin, or go on; return what goes by the shift."""
+        """Start or continue the workflows of the chosen runs; return the runs that the shift executes."""
         claims = {run.run_id: run.claim_id for run in chosen}
         async with self._database.connection() as connection:
             handed = await own_runs.hand_over(connection, claims)
         given = [run for run in chosen if handed.get(run.run_id)]
         for run_id in claims.keys() - {run.run_id for run in given}:
-            self.left(run_id)
-        # What is not there any more is somebody else's.
+            self.free_place(run_id)
+        # A run that is missing has another carrier.
         here = [run for run in runs if run.run_id not in claims or handed.get(run.run_id) is False]
         started = await asyncio.gather(*(self._start(group, run, mode) for run in given))
         return here + [run for run in started if run is not None]
 
     def _count(self, runs: int) -> None:
         now = time.monotonic()
-        # No more than tells of a burst, so that it is over soon.
+        # Bounded just above a burst, so that a burst ends soon.
         self._lately = min(runs + self._lately * math.exp(self._lately_at - now), 1.25 * _BURST)
         self._lately_at = now
 
     async def _put_back_others(self, runs: list[ClaimedRun], chosen: list[ClaimedRun]) -> list[ClaimedRun]:
-        """Have those of runs that only workflows take forward wait for a place; return the rest.
+        """Queue the runs that only workflows may execute and that have no place; return the rest.
 
-        What was claimed for a place has one: these were claimed as runs of a workflow that said nothing, or
-        something else by then.
+        Runs that were claimed for a place have one. These were claimed before their workflow's setting
+        required one.
         """
         with_place = {run.run_id for run in chosen}
         claims = {
@@ -148,30 +148,30 @@ class HandingOver:
         return [run for run in runs if run.run_id not in claims]
 
     def _choose(self, runs: list[ClaimedRun], mode: Mode) -> list[ClaimedRun]:
-        """Choose all that a place is kept for, and of the others as many as there is room for."""
+        """Choose all runs with a reserved place, and as many of the others as there is room for."""
         wanted = [run for run in runs if self._takes(run, mode)]
         chosen = [run for run in wanted if run.run_id in self._places]
         room = self._rested_room if mode == "auto" else self.room
         chosen += [run for run in wanted if run.run_id not in self._places][:room]
         self.reserve(run.run_id for run in chosen)
         for run_id in {run.run_id for run in runs} - {run.run_id for run in chosen}:
-            self.left(run_id)
+            self.free_place(run_id)
         return chosen
 
     @staticmethod
     def _takes(run: ClaimedRun, mode: Mode) -> bool:
-        # What has cost two workers goes alone, by a shift.
+        # A run that has cost two workers runs alone, by a shift.
         is_fit = run.priority < ALONE
         return is_fit and (mode == "workflow" or (mode == "auto" and run.priority != WAITED))
 
     async def _start(self, group: Group, run: ClaimedRun, mode: Mode) -> ClaimedRun | None:
-        """Start a run's workflow, or tell it; give the run back, under another claim, if that fails.
+        """Start a run's workflow, or signal it; if that fails, return the run under another claim.
 
-        Where only a workflow is to take it forward, it is queued: it waits for Temporal.
+        A run that only a workflow may execute is queued instead: it waits for Temporal.
         """
         of = group.of
         try:
-            # The client tries again, each time for so long: its own deadline would not end that.
+            # The client retries, each time with a deadline of its own: only this timeout bounds the whole.
             async with asyncio.timeout(_START_SECONDS):
                 await starts.start_run(
                     self._client,
@@ -186,7 +186,7 @@ class HandingOver:
         except TEMPORAL_AWAY as error:
             _log.warning("hand_over_failed", run_id=str(run.run_id), error=repr(error))
             self._broken_until = time.monotonic() + _BREAK_SECONDS
-            self.left(run.run_id)
+            self.free_place(run.run_id)
             return await self._take_back(group, run, mode)
         return None
 
@@ -198,7 +198,7 @@ class HandingOver:
                     return None
                 claim_id = await own_runs.take_back(connection, run.run_id, run.claim_id, group.held.id)
         except AWAY as error:
-            # It is queued as one that nothing has taken up. The others were handed over all the same.
+            # The run is queued later, as one that was not taken up. The others were handed over nevertheless.
             _log.warning("hand_over_failed", run_id=str(run.run_id), error=repr(error))
             return None
         return None if claim_id is None else replace(run, claim_id=claim_id)
@@ -209,7 +209,7 @@ class HandingOver:
         task.add_done_callback(self._telling.discard)
 
     async def _tell_left(self, run_id: UUID) -> None:
-        """Tell the workflow of a run that a shift has it; should that fail, the watch does."""
+        """Signal the workflow of a run that a shift has the run; if this fails, the watch repeats it."""
         handle = self._client.get_workflow_handle(starts.run_workflow_id(run_id))
         try:
             async with asyncio.timeout(_START_SECONDS):
@@ -217,14 +217,14 @@ class HandingOver:
         except TEMPORAL_AWAY as error:
             _log.info("workflow_not_told", run_id=str(run_id), error=str(error))
 
-    def left(self, run_id: UUID) -> None:
+    def free_place(self, run_id: UUID) -> None:
         """Free the place of a run that has ended, or waits."""
         if (since := self._places.pop(run_id, None)) is not None:
             self._resting = [*self._resting[-_PLACES:], since + _REST_SECONDS]
             self.on_room()
 
-    async def look_after(self) -> None:
-        """Free the places of runs that have ended, or wait, without a word to this process."""
+    async def free_stale_places(self) -> None:
+        """Free the places of runs that have ended, or wait, without a message to this process."""
         now = time.monotonic()
         old = [run_id for run_id, since in self._places.items() if now - since > _ASK_SECONDS]
         if not old:
@@ -232,15 +232,15 @@ class HandingOver:
         async with self._database.connection() as connection:
             at_work = await own_runs.find_at_work(connection, old)
         for run_id in set(old) - at_work:
-            self.left(run_id)
+            self.free_place(run_id)
 
     def has(self, run_id: UUID) -> bool:
-        """Whether a run has one of these places."""
+        """Return whether a run has one of these places."""
         return run_id in self._places
 
     async def cancel(self, run_id: UUID) -> None:
         """Cancel the workflow of a run that was cancelled."""
-        self.left(run_id)
+        self.free_place(run_id)
         try:
             await self._client.get_workflow_handle(starts.run_workflow_id(run_id)).cancel()
         except RPCError as error:

@@ -1,4 +1,4 @@
-"""Heartbeats, by which the server learns soon that a worker is lost; and pauses that end with the worker."""
+"""Heartbeats, by which the server notices a lost worker soon; and pauses that end with the worker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SECONDS = 3
 
 @contextlib.asynccontextmanager
 async def heartbeats(*details: int) -> AsyncGenerator[None]:
-    """Tell the server every three seconds, while the block runs, that this activity is alive.
+    """Send heartbeats of this activity to the server every three seconds, while the block runs.
 
     Args:
-        details: what the next attempt learns, should this one be lost.
+        details: data for the next attempt, if this one is lost.
     """
 
     async def beat() -> None:
@@ -32,7 +32,7 @@ async def heartbeats(*details: int) -> AsyncGenerator[None]:
 
 
 async def worker_stops_within(seconds: float) -> bool:
-    """Wait for so long, or until this worker is told to stop; say whether it was."""
+    """Wait for this long, or until this worker must stop; return whether it must."""
     try:
         async with asyncio.timeout(max(0.0, seconds)):
             await activity.wait_for_worker_shutdown()

@@ -1,6 +1,7 @@
-"""Giving long waits to Temporal: runs that a shift has parked get workflows of their own, a few a second.
+"""Long waits: runs that wait outside a shift get workflows of their own, a few a second.
 
-A wait is safe in its row, and a sweep ends it. In Temporal it is seen, with its timer, and can be cancelled.
+A wait is safe in its row, and a sweep ends it. In Temporal it is visible, with its timer, and can be
+cancelled.
 """
 
 from __future__ import annotations
@@ -15,30 +16,30 @@ import logs
 from database import Database
 from language.definition import Execution as Mode
 from models.runs import own_runs
-from models.runs.own_runs import SLOT_SECONDS, Waiting
+from models.runs.own_runs import SLOT_SECONDS, WaitingRun
 from temporal import starts
 from temporal.client import TEMPORAL_AWAY
 from workflows.messages import OwnRun
 
 _log = logs.get(__name__)
 _A_SECOND = 3
-# Two slots that follow each other hold any ten seconds: at most 50 timers end in these.
+# Two consecutive slots contain any ten seconds: at most 50 timers end in these.
 _IN_A_SLOT = 25
 _START_SECONDS = 1.0
 _MOST_PAGES = 5
 
 
 class WaitGiver:
-    """Gives long waits to workflows; one process at a time should ask it to."""
+    """Hands long waits to workflows; only one process at a time should do this."""
 
     def __init__(self, database: Database, client: Client, default: Mode, most: int) -> None:
-        """Prepare.
+        """Create the giver.
 
         Args:
-            database: where runs wait.
-            client: any.
-            default: who takes runs forward of whose workflow nothing is said.
-            most: how many waits workflows may have, in the installation.
+            database: the database with the runs.
+            client: any Temporal client.
+            default: the carrier of runs whose workflow has no such setting.
+            most: the highest number of waits that workflows have in the installation.
         """
         self._database = database
         self._client = client
@@ -48,7 +49,7 @@ class WaitGiver:
         self._next_at = 0.0
 
     async def give(self) -> int:
-        """Give a few waits, if a second has passed since; returns how many."""
+        """Hand over a few waits, if a second has passed since the last time; return their number."""
         if (now := time.monotonic()) < self._next_at:
             return 0
         self._next_at = now + 1.0
@@ -56,9 +57,9 @@ class WaitGiver:
         given = await asyncio.gather(*(self._give(wait) for wait in chosen))
         return sum(given)
 
-    async def _choose(self) -> list[Waiting]:
-        """Choose what is due next, past the slots that are full; the next time it goes on from there."""
-        chosen = list[Waiting]()
+    async def _choose(self) -> list[WaitingRun]:
+        """Choose the waits that end next, outside full slots; the next call continues after them."""
+        chosen = list[WaitingRun]()
         async with self._database.connection() as connection:
             slots = await own_runs.count_waits(connection, self._most)
             most = min(_A_SECOND, self._most - sum(slots.values()))
@@ -81,7 +82,7 @@ class WaitGiver:
                     break
         return chosen
 
-    async def _give(self, wait: Waiting) -> bool:
+    async def _give(self, wait: WaitingRun) -> bool:
         async with self._database.connection() as connection:
             given = await own_runs.give_wait(connection, wait.run_id)
         if given is None:

@@ -1,4 +1,4 @@
-"""One lookup step's lookup for one row: the same call as a request's, charged to the account of the run."""
+"""The lookup of one lookup step: the same call as for a request, charged to the account of the run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from uuid import UUID
 
 import psycopg
 
-from engine.calls import Outcome, failure, not_evaluated
+from engine.calls import AttemptResult, failed_attempt, unevaluated_attempt
 from language import step_evaluation
 from language.definition import LookupStep
 from language.expressions import ExpressionError
-from models.errors import ModelError
+from models.errors import DomainError
 from models.lookups.lookups import AllProvidersFailed
 from providers.company.kind import PEOPLE
 from providers.lookup.billing import Payer
@@ -22,16 +22,17 @@ from providers.websearch.kind import SHOWN, cut
 
 async def look_up(
     lookups: Lookups, step: LookupStep, scope: Mapping[str, Any], account_id: UUID, reference: str
-) -> Outcome:
+) -> AttemptResult:
     """Look up once.
 
     Args:
-        lookups: of this process.
-        step: what to look up.
-        scope: what its expressions may read.
-        account_id: who pays.
-        reference: names the work, `run/<run id>/…`: however often it is repeated, it is charged once, and
-            what it was charged is counted for the run and told, also when the repetition fails.
+        lookups: the lookups of this process.
+        step: the step.
+        scope: the values that its expressions may read.
+        account_id: the account that pays.
+        reference: names the work, `run/<run id>/…`: a repetition is charged once, and that charge is counted
+        for
+            the run and returned even if the repetition fails.
     """
     query: str | None = None
     payer = Payer(account_id, reference, run_id=UUID(reference.split("/")[1]))
@@ -46,21 +47,21 @@ async def look_up(
             payer=payer,
         )
     except ExpressionError as error:
-        return not_evaluated(error, query)
-    except ModelError as error:
+        return unevaluated_attempt(error, query)
+    except DomainError as error:
         if without_database(error):
-            # No fault of the sources, and no attempt at the step: the activity is to be repeated.
+            # No source is at fault, and this is no attempt at the step: the activity must be repeated.
             raise psycopg.OperationalError("No source can be asked without the database.") from error
         retryable = isinstance(error, AllProvidersFailed) and error.repeatable
-        failed = failure(error.code, error.message, query, retryable=retryable)
+        failed = failed_attempt(error.code, error.message, query, retryable=retryable)
         return failed._replace(credits_used=await lookups.charged(payer))
     answer = result.answer(shown="failed", fields=step.config.fields)
     output = cut(answer, SHOWN) if step.kind == "websearch" else answer
-    return Outcome(query, output, credits_used=result.credits)
+    return AttemptResult(query, output, credits_used=result.credits)
 
 
-def without_database(error: ModelError) -> bool:
-    """Whether a lookup has failed for want of the database, and of no source."""
+def without_database(error: DomainError) -> bool:
+    """Return whether a lookup has failed because the database was away, and not because of a source."""
     reports: list[dict[str, Any]] = (
         error.details["providers"] if isinstance(error, AllProvidersFailed) else []
     )

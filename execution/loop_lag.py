@@ -1,4 +1,4 @@
-"""How far the event loop of this process lags: how long what is due waits for what keeps the loop busy."""
+"""The lag of the event loop of this process: how late due tasks run because others keep the loop busy."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class LoopLag:
         self._task = asyncio.create_task(self._measure(), name="loop lag")
 
     def stop(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         if self._task is not None:
             self._task.cancel()
 
     @property
     def seconds(self) -> float:
-        """The lag as last measured, or by how much the next measurement is late, if that is more."""
+        """The last measured lag, or the delay of the next measurement if that is longer."""
         return max(self._last, time.monotonic() - self._due)
 
     @property
     def is_too_long(self) -> bool:
-        """Whether it is over two seconds: this process has more to do already than it can."""
+        """Return whether the lag is over two seconds: then this process is overloaded."""
         return self.seconds > _TOO_LONG_SECONDS
 
     def take_longest(self) -> float:
-        """Give the longest lag since this was last asked for, in seconds."""
+        """Return the longest lag since the last call, in seconds."""
         longest, self._longest = max(self._longest, self.seconds), 0.0
         return longest
 

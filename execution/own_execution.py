@@ -1,7 +1,7 @@
-"""A run in the hands of its own workflow: what one activity does with it, from its rows and back to them.
+"""A run in its own workflow: the work of one activity on it, from its rows and back to them.
 
-Nothing is kept in memory between two activities, so any worker does any of them. What is written, and when,
-is as under a shift: pure steps with the next call's record or the end, a call before the next, every wait.
+Nothing stays in memory between two activities, so any worker can execute any of them. The same is written as
+under a shift: pure steps with the next call's record or the end, a call before the next one, every wait.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from engine.driver import Driver
 from engine.state import RunInput
 from execution import clock
 from execution.run_execution import LONGEST_NAP, Perform, Room, attempt
-from execution.run_recorder import RunWriter
+from execution.run_recorder import RunRecorder
 from execution.versions import LoadedVersion
 from language.progress import Progress, StepProgress, read_progress
 from language.records import StepRecord
 from models.runs.own_runs import OwnRow
 from models.runs.run_loading import Recorded
-from models.runs.run_work import Of
+from models.runs.run_work import VersionRef
 from models.runs.run_writes import Change, End, Wait
 from workflows.messages import CallName, Todo
 
 _KINDS = {"send", "look_up", "collect", "run_child", "remember", "emit"}
-# Items of a step over more than this are done many in an activity.
+# The items of a step with more items than this are executed several in one activity.
 _ITEMS_SEEN = 20
-# How long a decision waits for the database: then the workflow waits, which holds no slot of a worker.
+# The time that a decision waits for the database; after that the workflow waits, which occupies no slot.
 _DATABASE_SECONDS = 5.0
 ITEMS = "items"
 ITEMS_AT_ONCE = 50
-"""An activity has so many items of a step done at most."""
+"""The highest number of items of a step that one activity executes."""
 
 Key = tuple[str, int | None, int, str]
 
 
 @asynccontextmanager
-async def impatience() -> AsyncGenerator[None]:
-    """Wait for the database within the block, but not for long.
+async def database_deadline() -> AsyncGenerator[None]:
+    """Wait for the database inside the block, but not for long.
 
     Raises:
         ApplicationError: it did not answer in time.
@@ -58,20 +58,20 @@ async def impatience() -> AsyncGenerator[None]:
 
 @dataclass
 class OwnExecution:
-    """One run, read from its rows.
+    """A run, read from its rows.
 
     Attributes:
-        perform: makes a call.
-        performed: an activity has made a call: the next one cannot have again what that gave.
-        unwritten: what it has done that is not written.
-        rooms: memory that is given back once it is.
-        impatient: nothing is lost if it is not written now: no call was made.
+        perform: executes a call.
+        performed: whether an activity has executed a call, whose result cannot be had again.
+        unwritten: records that are not written yet.
+        rooms: memory to release after the write.
+        impatient: whether a failed write loses nothing, because no call was executed.
     """
 
     row: OwnRow
     version: LoadedVersion
     driver: Driver
-    writer: RunWriter
+    writer: RunRecorder
     perform: Perform
     performed: bool = False
     unwritten: list[StepRecord] = field(default_factory=list[StepRecord])
@@ -79,24 +79,24 @@ class OwnExecution:
     impatient: bool = False
 
     @property
-    def of(self) -> Of:
-        """Whose it is, and of what."""
+    def of(self) -> VersionRef:
+        """The account, workflow and version of the run."""
         return self.row.of
 
-    async def go_on(self, under_way: Sequence[CallName]) -> Todo:
-        """Do all that can be done without a call, and write what must be before the next calls begin.
+    async def advance(self, under_way: Sequence[CallName]) -> Todo:
+        """Advance the run without outside calls, and write its state before the next calls begin.
 
         Args:
-            under_way: the calls that are being made elsewhere.
+            under_way: the calls that are executed elsewhere.
 
         Raises:
-            Stale: somebody else has changed the run's progress since it was read.
-            Refused: what it gave cannot be stored.
+            StaleProgress: another writer has changed the run's progress since it was read.
+            UnstorableRecord: its data cannot be stored.
         """
         now, driver = clock.now(), self.driver
         calls = await self._advance(now)
         if driver.ended is not None and under_way:
-            # A step has failed the run; the others find their end first.
+            # A step has failed the run; the calls under way end first.
             return Todo([])
         begun = [call for call in calls if not _is_under_way(call, under_way)]
         then = self._then(now, leaves=not driver.at_work)
@@ -110,9 +110,10 @@ class OwnExecution:
         return self._todo(begun, now)
 
     async def _advance(self, now: datetime) -> list[Call]:
-        """Do all that reaches nothing outside; the calls that do.
+        """Do all local work; return the calls that reach outside.
 
-        What such a call gives is not kept beyond this activity: the next one has it again from the rows.
+        The results of local calls are lost after this activity: the next one computes them again from the
+        rows.
         """
         driver, outside, looked = self.driver, list[Call](), False
         while driver.ended is None:
@@ -125,7 +126,7 @@ class OwnExecution:
             found = await asyncio.gather(*(attempt(self.perform, call, now) for call in here))
             for call, done in zip(here, found, strict=True):
                 driver.take(call, done.outcome, now)
-            # Of a step whose items come from rows, those that wait are known once it has been looked at.
+            # If the items of a step come from rows, their waits are known only after one look.
             due = driver.wakes_at is not None and driver.wakes_at <= now
             if not here and (looked or not due):
                 break
@@ -156,11 +157,11 @@ class OwnExecution:
         return any(record.step_id in read for record in self.unwritten)
 
     async def write(self, then: Wait | End | None = None) -> bool:
-        """Write what is done, and whether it waits or has ended; false if it is the workflow's no longer."""
+        """Write the finished work and the wait or the end; return False if the run is no longer ours."""
         run, records = self.row.run, self._records
         fence = self.row.progress_no if isinstance(then, Wait) else None
         change = Change(run.claim_id, run.run_id, records, then, run.parent_run_id, fence)
-        async with impatience() if self.impatient else nullcontext():
+        async with database_deadline() if self.impatient else nullcontext():
             written = await self.writer.write(change)
         for room in self.rooms:
             room.release()
@@ -174,29 +175,29 @@ class OwnExecution:
         return [one._replace(performed_by="activity") for one in self.unwritten]
 
     def give_up(self) -> list[StepRecord]:
-        """End the run as cancelled, since it is: what it has done, and what it had under way."""
+        """End the run as cancelled in memory; return the records of its finished and interrupted steps."""
         self.driver.cancel(clock.now())
         self.unwritten += self.driver.take_records()
         return self._records
 
     async def find(self, name: CallName) -> list[Call]:
-        """Find the calls that the workflow asks for; none if they are done, or not to be made now."""
+        """Return the calls that the workflow asks for; none if they are done, or must not be executed now."""
         calls = await self._advance(clock.now())
         if name.kind == ITEMS:
             return [call for call in calls if call.step.id == name.step_id]
         return [call for call in calls if key_of(call) == name.key]
 
-    def naps(self, step_id: str) -> bool:
-        """Whether an item of a step pauses for so short a time that one waits for it."""
+    def pauses_briefly(self, step_id: str) -> bool:
+        """Return whether an item of a step pauses for so short a time that its activity waits for it."""
         soon = clock.now() + LONGEST_NAP
         return any(wait.step_id == step_id and wait.until <= soon for wait in self.driver.waits)
 
     def pause_of(self, call: Call) -> StepProgress | None:
-        """How far a step is of which a call is to be repeated; None if that is over."""
+        """Return the progress of a step whose call must be repeated; None if it must not."""
         return self.driver.progress().steps.get(call.step.id)
 
     def wait_until(self, moment: datetime) -> Todo:
-        """Tell what a run waits for that only waits; what it does then is not for now."""
+        """Return the work of a run that only waits: the end of the wait, and what it waits for."""
         now = clock.now()
         self.driver.advance(now)
         steps = read_progress(self.row.run.progress).steps
@@ -211,10 +212,10 @@ class OwnExecution:
         return Todo(names_of(begun), seconds, ", ".join(waits), self.driver.settled)
 
 
-def execution_of(
-    row: OwnRow, version: LoadedVersion, recorded: Recorded, writer: RunWriter, perform: Perform
+def create_execution(
+    row: OwnRow, version: LoadedVersion, recorded: Recorded, writer: RunRecorder, perform: Perform
 ) -> OwnExecution:
-    """Prepare a run as its rows have it."""
+    """Create the execution of a run from its rows."""
     run = row.run
     given = RunInput(
         run_id=run.run_id,
@@ -231,14 +232,14 @@ def execution_of(
     return OwnExecution(row, version, Driver(version.plan, given, version.workflow), writer, perform)
 
 
-def merged(progress: Progress, call: Call, mine: StepProgress, *, is_done: bool) -> Progress:
-    """Put what has become of one call into the progress of its run, beside what others have put there.
+def merge_progress(progress: Progress, call: Call, mine: StepProgress, *, is_done: bool) -> Progress:
+    """Return the run's progress with the result of one call merged in, beside those of other calls.
 
     Args:
-        progress: as it is stored.
+        progress: the stored progress.
         call: the call.
-        mine: its step, as who made the call has it.
-        is_done: the call's record is stored: until then its attempts are counted here.
+        mine: the progress of its step, in the execution that made the call.
+        is_done: whether the call's record is stored; until then the progress counts its attempts.
     """
     there = progress.steps.get(call.step.id)
     if there is not None and call.item is not None:
@@ -252,12 +253,12 @@ def merged(progress: Progress, call: Call, mine: StepProgress, *, is_done: bool)
 
 
 def with_step(progress: Progress, step_id: str, mine: StepProgress) -> Progress:
-    """Put a step into the progress of its run."""
+    """Return the progress of a run with that of one step replaced."""
     return progress.model_copy(update={"steps": {**progress.steps, step_id: mine}})
 
 
 def key_of(call: Call) -> Key:
-    """Name a call within its run."""
+    """Return the key of a call within its run."""
     return call.step.id, call.item, call.attempt, call.kind
 
 
@@ -266,7 +267,7 @@ def _wait_of(step_id: str, until: datetime) -> str:
 
 
 def _is_local(call: Call) -> bool:
-    """Whether a call reaches nothing outside, so that it can be repeated from the record."""
+    """Return whether a call reaches nothing outside, so that it can be repeated from the record."""
     return call.kind not in ("send", "look_up", "emit") and call.items_total <= _ITEMS_SEEN
 
 
@@ -277,7 +278,7 @@ def _is_under_way(call: Call, under_way: Sequence[CallName]) -> bool:
 
 
 def names_of(calls: Sequence[Call]) -> list[CallName]:
-    """Name calls for the workflow; those of a step with many items as one."""
+    """Return the names of calls for the workflow; the calls of a step with many items get one name."""
     names: dict[Key, CallName] = {}
     for call in calls:
         total = call.items_total
@@ -295,7 +296,7 @@ def names_of(calls: Sequence[Call]) -> list[CallName]:
 
 
 def run_id_of(workflow_id: str) -> UUID | None:
-    """Read the run's id in that of its workflow; None if it is no such id."""
+    """Return the run's id in the id of its workflow; None if it is no such id."""
     head, _, tail = workflow_id.partition("/")
     try:
         return UUID(tail) if head == "run" else None

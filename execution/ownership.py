@@ -1,4 +1,4 @@
-"""Whether an activity acts for the workflow of its rows: whoever reaches Temporal can start others."""
+"""The check that an activity acts for the workflow of its rows, because other clients can start workflows."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 NOT_ITS_ROWS = "not_its_rows"
-"""The type of the error that an activity ends in whose workflow is not that of the rows."""
+"""The type of the error of an activity whose workflow does not belong to the rows."""
 
 
 def check_workflow(expected: str) -> None:
-    """See that the workflow of the activity has this id.
+    """Check that the workflow of the activity has this id.
 
-    Payloads under the ids of runs are read as they are: without this, anybody could name there the job or the
-    batch of others. Of the right id Temporal has one workflow open at a time.
+    Payloads with the ids of runs are trusted: without this check, any client of Temporal could name another
+    account's job or batch there. Temporal has only one open workflow with the right id at a time.
 
     Raises:
-        ApplicationError: it has another; trying again is of no use.
+        ApplicationError: it has another id; a retry would not help.
     """
     if activity.info().workflow_id != expected:
         message = "This workflow is not that of the rows."

@@ -1,4 +1,4 @@
-"""Keeping secrets out of what is stored: an endpoint that echoes one leaves `***` in the run."""
+"""Redaction: an endpoint that echoes a secret leaves `***` in the run."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from language.expressions import JSON
 
 MASK = "***"
 MAX_DEPTH = 200
-"""What is nested deeper is masked whole, if there is anything to mask."""
+"""Deeper values are masked as a whole, if there is any secret to mask."""
 
 _SHORT = 4
 _SHORT_BASE64 = 6
-# What URLs may hold as it is, in a path and in a query.
+# The characters that URLs may contain unescaped, in a path and in a query.
 _PATH, _QUERY = "/", "/?:@!$&'()*+,;="
 _ESCAPE = re.compile("%[0-9A-F]{2}")
 
 
 class Redaction:
-    """Replaces secrets by `***`, as they are and in the forms in which endpoints echo them.
+    """Replaces secrets by `***`, in plain form and in the forms in which endpoints echo them.
 
-    Those forms: percent-encoded, as a form field or decoded from either; escaped for JSON or HTML; in
-    base64, also in the middle of it (`user:secret`); bytes of UTF-8 read as Latin-1; without spaces around.
-    A secret of less than four characters is replaced only where it is the whole string. Make one for a
-    step, not for each call.
+    These forms are: percent-encoded, as a form field or decoded from either; escaped for JSON or HTML; in
+    base64, also in the middle of it (`user:secret`); bytes of UTF-8 read as Latin-1; without surrounding
+    spaces. A secret of less than four characters is replaced only if it is the whole string. Create one for
+    each step, not for each call.
     """
 
     def __init__(self, values: Collection[str]) -> None:
         """Prepare to replace these secrets."""
         forms = {form for value in values for form in _forms(value)}
-        # To each form, longest first, the text by which it shows in JSON.
+        # Maps each form, longest first, to the text that marks it in JSON.
         self._forms = {
             form: _escaped(form) if len(form) >= _SHORT else f'"{_escaped(form)}"'
             for form in sorted(forms, key=lambda form: (len(form), form), reverse=True)
         }
 
     def apply(self, value: JSON) -> JSON:
-        """`value` without the secrets: in strings, in names, and where a number is one digit for digit.
+        """Return `value` without the secrets: in strings, in names, and in numbers that equal one.
 
-        Names of an object that become the same leave the last one's value. Where there is no secret, the
-        answer is `value` itself.
+        If names of an object become equal, the last value stays. If there is no secret, the result is `value`
+        itself.
         """
         forms = self._suspected(value)
         return self._masked(value, forms, 0) if forms else value
 
     def text(self, text: str) -> str:
-        """The string without the secrets."""
+        """Return the string without the secrets."""
         return self._masked_text(text, self._forms)
 
     def _suspected(self, value: JSON) -> Collection[str]:
-        """The forms that may be there, found by a quick search of it all as text.
+        """Return the forms that may be present, found by a quick search in the JSON of the whole value.
 
-        JSON escapes each character by itself: what is in a string is, escaped, in its escaped form.
+        JSON escapes each character by itself, so a form inside a string appears in its escaped form.
         """
         if not self._forms:
             return ()
@@ -93,7 +93,7 @@ class Redaction:
                     return MASK
             elif form in rest:
                 rest = rest.replace(form, MASK)
-        # The masks and what stands beside them can read like a secret with asterisks in it.
+        # A mask together with the text beside it can equal a secret that contains asterisks.
         again = rest is not text and any(len(form) >= _SHORT and form in rest for form in self._forms)
         return MASK if again else rest
 
@@ -103,7 +103,7 @@ def _escaped(text: str) -> str:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The secret and, unless it is short, what stands for it."""
+    """Yield the secret and, unless it is short, its encoded forms."""
     for value in {secret, secret.strip()} - {""}:  # a header field loses the spaces around it
         yield value
         if len(value) >= _SHORT:
@@ -129,7 +129,7 @@ def _encoded(value: str) -> Iterator[str]:
 
 
 def _in_base64(secret: bytes) -> Iterator[str]:
-    """The secret in base64, alone and, for any text around it, the characters that it determines."""
+    """Yield the secret in base64, alone and, inside other text, the characters that it determines."""
     alone = base64.b64encode(secret).decode()
     yield alone
     yield alone.rstrip("=")

@@ -1,4 +1,4 @@
-"""Takes one run forward: does its calls, writes what came of them, lets go of it when it only waits."""
+"""The execution of one run: executes its calls, writes their results, and releases it when it only waits."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
 
-from engine.calls import Call, Outcome, failure, not_evaluated
+from engine.calls import AttemptResult, Call, failed_attempt, unevaluated_attempt
 from engine.driver import Driver
-from engine.state import Waiting
+from engine.state import StepWait
 from execution import clock
 from execution.shift import HeldShift
 from language.expressions import ExpressionError
@@ -18,60 +18,63 @@ from language.records import LiveStep, StepRecord
 from models.runs.run_writes import Change, End, Wait
 
 LONGEST_NAP = timedelta(seconds=2)
-"""A run that only waits, and for longer, leaves its carrier."""
+"""A run that only waits, for longer than this, leaves its carrier."""
 SHOWN_SECONDS = 0.5
-"""What is under way for longer is to be seen from outside."""
-Left = Literal["ended", "waits", "lost"]
-"""How an executor has left a run: it has ended, it is to wake later, or somebody else has it."""
+"""The progress of a call under way for longer than this is written."""
+ExecutionResult = Literal["ended", "waits", "lost"]
+"""The end of an execution: the run has ended, waits for later, or has another carrier."""
 
 
 class Clock(Protocol):
-    """What time it is, and what waits for a time."""
+    """A clock, for the time and for waits."""
 
     def now(self) -> datetime:
-        """The time, in UTC."""
+        """Return the time, in UTC."""
         ...
 
     async def sleep_until(self, moment: datetime) -> None:
-        """Wait until then."""
+        """Wait until this moment."""
         ...
 
 
 class SystemClock:
-    """The time of the installation."""
+    """The clock of the installation."""
 
     def now(self) -> datetime:
-        """The time, in UTC."""
+        """Return the time, in UTC."""
         return clock.now()
 
     async def sleep_until(self, moment: datetime) -> None:
-        """Wait until then."""
+        """Wait until this moment."""
         await asyncio.sleep(max(0.0, (moment - self.now()).total_seconds()))
 
 
 class Room(Protocol):
-    """Memory that what a call brought in takes."""
+    """The memory for the data of a call's result."""
 
     def release(self) -> None:
-        """Give it back: it is stored."""
+        """Release it, because the data is stored."""
         ...
 
 
-class Done(NamedTuple):
-    """What came of a call, and the memory that it takes until it is written."""
+class CallResult(NamedTuple):
+    """The outcome of a call, and the memory that it takes until it is written."""
 
-    outcome: Outcome
+    outcome: AttemptResult
     room: Room | None = None
 
 
-Perform = Callable[[Call], Awaitable[Done]]
-"""Does a call, what is stored of its scope included."""
+Perform = Callable[[Call], Awaitable[CallResult]]
+"""Executes a call, and loads the stored values of its scope."""
 Write = Callable[[Change], Awaitable[bool]]
-"""Writes a change; false: the run is no longer this carrier's. It tries until it knows."""
+"""Writes a change; returns False if the run no longer belongs to this carrier.
+
+It retries until it is sure.
+"""
 
 
 class Execution:
-    """One run in the hands of its carrier."""
+    """The execution of one run by its carrier."""
 
     def __init__(
         self,
@@ -86,18 +89,18 @@ class Execution:
         parent_run_id: UUID | None = None,
         waited_version: int | None = None,
     ) -> None:
-        """Prepare.
+        """Create the execution.
 
         Args:
             held: the shift that carries the run.
-            claim_id: of its claim.
-            driver: of the run, as the record has it.
-            perform: does its calls.
-            write: writes what it does.
-            clock: by which it waits.
-            handler: the workflow that runs when it has failed.
-            parent_run_id: the run whose step it is.
-            waited_version: of its workflow, if somebody waits for its answer.
+            claim_id: the run's claim.
+            driver: the driver, with the recorded state of the run.
+            perform: executes its calls.
+            write: writes its changes.
+            clock: the clock for its waits.
+            handler: the workflow that handles its failure.
+            parent_run_id: the run whose step this run is.
+            waited_version: the version of its workflow, if a client waits for its answer.
         """
         self._held = held
         self._claim_id = claim_id
@@ -109,37 +112,37 @@ class Execution:
         self._parent_run_id = parent_run_id
         self._waited_version = waited_version
         self._woken = asyncio.Event()
-        self._at_work: dict[asyncio.Task[Done], Call] = {}
+        self._at_work: dict[asyncio.Task[CallResult], Call] = {}
         self._rooms: list[Room] = []
         self._unwritten: list[StepRecord] = []
-        self._written_waits: frozenset[Waiting] = frozenset()
+        self._written_waits: frozenset[StepWait] = frozenset()
         self._shown: list[LiveStep] = []
         self._show_at: float | None = None
-        # Whether the record says that the run only waits.
-        self._naps = False
+        # Whether the record shows that the run only waits.
+        self._record_shows_waiting = False
 
-    async def run(self) -> Left:
-        """Take the run as far as it goes.
+    async def run(self) -> ExecutionResult:
+        """Advance the run until it ends, waits for long, or is lost.
 
         Raises:
-            Exception: what `write` raises, or a fault of the engine. The calls under way are dropped then.
+            Exception: from `write`, or a fault of the engine. The calls under way are cancelled then.
         """
         try:
             while True:
                 calls = self._driver.advance(self._clock.now())
                 self._unwritten += self._driver.take_records()
                 change = self._change(calls)
-                if change is not None and not await self._written(change):
+                if change is not None and not await self._write_change(change):
                     return "lost"
                 if self._driver.ended is not None:
                     return "ended"
                 if change is not None and isinstance(change.then, Wait) and change.then.leaves:
                     return "waits"
-                if calls and not await self._held.until_calls_may_begin():
+                if calls and not await self._held.wait_until_calls_can_start():
                     return "lost"
                 for call in calls:
                     self._at_work[asyncio.create_task(self._attempt(call))] = call
-                if not await self._something_happens() and not await self._written(self._show()):
+                if not await self._something_happens() and not await self._write_change(self._show()):
                     return "lost"
         finally:
             for task in self._at_work:
@@ -149,25 +152,25 @@ class Execution:
 
     @property
     def wakes_at(self) -> datetime | None:
-        """When the run goes on by itself, if it waits."""
+        """The time at which the run continues by itself, if it waits."""
         return self._driver.wakes_at
 
-    def look_again(self) -> None:
-        """Have it look whether what it waits for from others has come."""
+    def recheck_answers(self) -> None:
+        """Check again whether answers have come that the run waits for."""
         self._woken.set()
 
     def give_up(self) -> list[StepRecord]:
-        """End the run as cancelled, since it is: what it has done, and what it had under way."""
+        """End the run as cancelled in memory; return the records of its finished and interrupted steps."""
         self._driver.cancel(self._clock.now())
-        # Kept: whoever is interrupted as these are written asks for them again.
+        # Kept, because a caller that is interrupted while writing them asks for them again.
         self._unwritten += self._driver.take_records()
         return list(self._unwritten)
 
     def _change(self, calls: list[Call]) -> Change | None:
-        """What is to be written before anything else is begun.
+        """Return the change that must be written before anything else begins; None if there is none.
 
-        Calls that are done are written before the next begins, waits before they are waited for; what can be
-        had again without a call goes along with the next of these.
+        Finished calls are written before the next one begins, and waits before waiting. Results that can be
+        computed again without a call are written together with the next of these.
         """
         driver = self._driver
         then: Wait | End | None = None
@@ -185,8 +188,8 @@ class Execution:
             leaves = not driver.at_work and wake_at - self._clock.now() > LONGEST_NAP
             if leaves or not driver.waits <= self._written_waits:
                 then = self._progress(leaves=leaves)
-        if then is None and calls and self._naps:
-            # What it finds also tells whether somebody has cancelled the run in its sleep.
+        if then is None and calls and self._record_shows_waiting:
+            # This write also detects that the run was cancelled while it waited.
             then = self._progress()
         if then is None and not (calls and self._must_be_written(calls)):
             return None
@@ -197,7 +200,7 @@ class Execution:
         return Wait(only_waits, self._driver.progress().model_dump_json(), leaves)
 
     def _show(self) -> Change:
-        """What is under way for a while."""
+        """Return a change with the progress of calls that have been under way for a while."""
         return Change(
             self._claim_id, self._driver.run_id, self._unwritten, self._progress(), self._parent_run_id
         )
@@ -206,23 +209,23 @@ class Execution:
         read = {name for call in calls for name in call.stored}
         return any(self._driver.called(record) or record.step_id in read for record in self._unwritten)
 
-    async def _written(self, change: Change) -> bool:
-        # Taken before: what waits and is under way when it returns may be more.
+    async def _write_change(self, change: Change) -> bool:
+        # Read before the write: there may be more waits and calls when it returns.
         waits, live = self._driver.waits, self._driver.live_steps()
         written = await self._write(change)
         if written:
             self._unwritten = []
         self._release_rooms()
         if isinstance(change.then, Wait):
-            self._naps = change.then.wake_at is not None
+            self._record_shows_waiting = change.then.wake_at is not None
             self._written_waits, self._shown, self._show_at = waits, live, None
         return written
 
     async def _something_happens(self) -> bool:
-        """Wait for calls that end, or for what wakes, and take what came of the calls.
+        """Wait for the end of a call, or of a wait, and take the outcomes of ended calls.
 
         Returns:
-            False: nothing has for so long that what is under way should be shown.
+            False if nothing happened for so long that the progress must be shown.
         """
         waiting: set[asyncio.Task[object]] = {*self._at_work}
         alarms: list[asyncio.Task[object]] = []
@@ -240,7 +243,7 @@ class Execution:
                 alarm.cancel()
         if self._woken.is_set():
             self._woken.clear()
-            self._driver.look_again()
+            self._driver.recheck_answers()
         for task in [task for task in self._at_work if task.done()]:
             call, (outcome, room) = self._at_work.pop(task), task.result()
             if room is not None:
@@ -249,7 +252,7 @@ class Execution:
         return bool(done)
 
     def _seconds_until_shown(self) -> float | None:
-        """How long until what is under way is to be seen; None if it can be."""
+        """Return the seconds until the current progress must be written; None if it is written."""
         if self._driver.live_steps() == self._shown:
             self._show_at = None
             return None
@@ -263,20 +266,20 @@ class Execution:
             room.release()
         self._rooms.clear()
 
-    async def _attempt(self, call: Call) -> Done:
+    async def _attempt(self, call: Call) -> CallResult:
         return await attempt(self._perform, call, self._clock.now())
 
 
-async def attempt(perform: Perform, call: Call, now: datetime) -> Done:
-    """Make one attempt, within the time that its step has left."""
+async def attempt(perform: Perform, call: Call, now: datetime) -> CallResult:
+    """Make one attempt, within the remaining time of its step."""
     left = None if call.deadline is None else (call.deadline - now).total_seconds()
     limit = asyncio.timeout(left)
     try:
         async with limit:
             return await perform(call)
     except ExpressionError as error:
-        return Done(not_evaluated(error))
+        return CallResult(unevaluated_attempt(error))
     except TimeoutError:
         if not limit.expired():
             raise
-        return Done(failure("timeout", "The step was not done within its timeout."))
+        return CallResult(failed_attempt("timeout", "The step was not done within its timeout."))

@@ -1,4 +1,4 @@
-"""Executes one run, and sees to what goes wrong with it."""
+"""The execution of one run, with its failures handled."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from engine.driver import Driver
 from engine.state import RunInput
 from execution.attempts import Performer
 from execution.claim_gate import FailureWatch
-from execution.run_execution import Done, Execution
-from execution.run_recorder import DatabaseAway, Refused, RunWriter
+from execution.run_execution import CallResult, Execution
+from execution.run_recorder import DatabaseAway, RunRecorder, UnstorableRecord
 from execution.shift import AGAIN_SECONDS, Group
 from execution.versions import LoadedVersion
 from language.progress import read_progress
@@ -32,19 +32,24 @@ _log = logs.get(__name__)
 
 
 class RunExecutor:
-    """Takes runs forward, each by itself."""
+    """Executes runs, each independently."""
 
     def __init__(
-        self, database: Database, writer: RunWriter, performer: Performer, failures: FailureWatch, build: str
+        self,
+        database: Database,
+        writer: RunRecorder,
+        performer: Performer,
+        failures: FailureWatch,
+        build: str,
     ) -> None:
-        """Prepare.
+        """Create the executor of runs.
 
         Args:
-            database: where the runs are.
-            writer: writes what becomes of them.
-            performer: does their calls.
-            failures: is told whose runs our code could take forward, and whose not.
-            build: names the code, so that one can tell whether another has failed too.
+            database: the database with the runs.
+            writer: writes their changes.
+            performer: executes their calls.
+            failures: records whose runs advanced, and with whose runs our code failed.
+            build: the name of the code, to recognise failures of several builds.
         """
         self.dropping = False
         self._database = database
@@ -54,20 +59,20 @@ class RunExecutor:
         self._build = build
         self._executions: dict[UUID, Execution] = {}
 
-    def look_again(self, run_ids: Iterable[UUID]) -> None:
-        """Have these runs look whether what they wait for from others has come."""
+    def recheck_answers(self, run_ids: Iterable[UUID]) -> None:
+        """Make these runs check again for answers that they wait for."""
         for run_id in run_ids:
             if (execution := self._executions.get(run_id)) is not None:
-                execution.look_again()
+                execution.recheck_answers()
 
     async def run(self, group: Group, version: LoadedVersion, run: ClaimedRun, recorded: Recorded) -> None:
-        """Take one run forward. What is wrong with it is nobody else's affair.
+        """Execute one run; its failures do not affect others.
 
         Args:
-            group: that it was claimed with.
-            version: of its workflow.
-            run: as its rows have it.
-            recorded: what it has done.
+            group: the group with which it was claimed.
+            version: the version of its workflow.
+            run: the run, with the data of its rows.
+            recorded: its finished work.
         """
         execution: Execution | None = None
         try:
@@ -78,17 +83,17 @@ class RunExecutor:
             left = await execution.run()
             self._failures.note(group.of.account_id, failed=False)
             if version.trouble.may_stand:
-                await group.until_there(lambda: version.prove(self._database, group.of))
+                await group.retry_until_available(lambda: version.prove(self._database, group.of))
             if left == "lost":
-                # The write that would have told of its steps may have found that somebody has cancelled it.
-                await self._append(execution)
+                # The write that would have recorded its steps may have found that the run was cancelled.
+                await self._record_cancelled(execution)
         except DatabaseAway as error:
             _log.warning("run_left_to_others", run_id=str(run.run_id), error=str(error))
         except (asyncio.CancelledError, LeaseLost):
-            # Somebody has cancelled the run, or this process stops, or has lost its shift.
+            # The run was cancelled, or this process stops or has lost its shift.
             if execution is not None and not (group.held.lost or self.dropping):
-                await self._append(execution)
-        except Refused as refused:
+                await self._record_cancelled(execution)
+        except UnstorableRecord as refused:
             _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
             why = StepError(code="not_stored", message="What the run gave cannot be stored.")
             await self._fail(group, version, run, why)
@@ -96,7 +101,7 @@ class RunExecutor:
             if self._failures.note_fault(error):
                 _log.error("runs_given_back", runs=1, run_id=str(run.run_id), exc_info=error)
                 claim = {run.run_id: run.claim_id}
-                await group.persist(self._database, lambda connection: shifts.give_back(connection, claim))
+                await group.persist(self._database, lambda connection: shifts.requeue_runs(connection, claim))
                 return
             _log.error("run_set_aside", run_id=str(run.run_id), exc_info=error)
             self._failures.note(group.of.account_id, failed=True)
@@ -126,7 +131,7 @@ class RunExecutor:
             version.workflow,
         )
 
-        async def perform(call: Call) -> Done:
+        async def perform(call: Call) -> CallResult:
             return await self._perform(group, version, run.run_id, call)
 
         return Execution(
@@ -140,8 +145,8 @@ class RunExecutor:
             waited_version=group.of.version if run.priority == WAITED else None,
         )
 
-    async def _perform(self, group: Group, version: LoadedVersion, run_id: UUID, call: Call) -> Done:
-        """Do a call, again under the same id when the database was away; not without a beat, as any call."""
+    async def _perform(self, group: Group, version: LoadedVersion, run_id: UUID, call: Call) -> CallResult:
+        """Execute a call, and again under the same id after the database was away; wait for a beat before."""
         while True:
             try:
                 return await self._performer.perform(
@@ -150,10 +155,10 @@ class RunExecutor:
             except AWAY as error:
                 _log.warning("database_away", run_id=str(run_id), error=str(error))
             await asyncio.sleep(AGAIN_SECONDS)
-            await group.held.until_calls_may_begin()
+            await group.held.wait_until_calls_can_start()
 
-    async def _append(self, execution: Execution) -> None:
-        """Write what a run had under way that somebody has cancelled."""
+    async def _record_cancelled(self, execution: Execution) -> None:
+        """Record the interrupted steps of a run that was cancelled."""
         records = execution.give_up()
         if records:
             try:
@@ -177,7 +182,7 @@ class RunExecutor:
         return await group.persist(self._database, note)
 
     async def were_put_aside(self, group: Group, runs: list[ClaimedRun]) -> bool:
-        """Put runs back in their queue if their version is set aside now; return whether it is."""
+        """Queue runs again if their version is set aside now; return whether it is."""
         automation_id, number = group.of.automation_id, group.of.version
         claims = {run.run_id: run.claim_id for run in runs}
 
@@ -196,13 +201,13 @@ class RunExecutor:
         runs: list[ClaimedRun],
         error: Exception | None = None,
     ) -> None:
-        """Put runs of a version with which our code fails back in their queue; end them if it is hopeless.
+        """Queue runs of a version with which our code fails again; fail them if the version is hopeless.
 
         Args:
-            group: that they were claimed with.
+            group: the group with which they were claimed.
             version: None if our code could not read it.
-            runs: of the group, that are not to be tried now.
-            error: that it could not be read with.
+            runs: runs of the group that must not be tried now.
+            error: the error of reading it.
         """
         if await self.were_put_aside(group, runs):
             return
@@ -217,7 +222,7 @@ class RunExecutor:
                 await self.give_up(group, version, run)
 
     async def give_up(self, group: Group, version: LoadedVersion | None, run: ClaimedRun) -> None:
-        """End a run that a day and two builds could not take forward."""
+        """Fail a run that two builds could not execute within a day."""
         why = StepError(code="engine_error", message="The engine could not go on with this run.")
         await self._fail(group, version, run, why)
 
@@ -227,5 +232,5 @@ class RunExecutor:
         end = End("failed", why, handler=version and version.handler, has_children=True)
         try:
             await self._writer.write(Change(run.claim_id, run.run_id, [], end, run.parent_run_id))
-        except Refused as error:
+        except UnstorableRecord as error:
             _log.error("end_not_stored", run_id=str(run.run_id), error=str(error))

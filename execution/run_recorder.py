@@ -1,4 +1,4 @@
-"""Writing what became of runs: all that a worker has to write at a moment goes in one transaction."""
+"""The recorder of runs: all changes of a worker that wait at a moment are written in one transaction."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from micro_batcher import MicroBatcher
 from models.runs import run_results, run_writes, shifts
 from models.runs.run_writes import Change, End
 from models.runs.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
-from models.runs.shifts import News
+from models.runs.shifts import ShiftChanges
 from outbound.lease import LeaseLost
 
 _log = logs.get(__name__)
 _MOST, _IN_FLIGHT = 256, 2
-# A row that somebody else has locked is found out, so that it holds up no others.
+# The timeout finds rows that another transaction has locked, so that they do not delay the others.
 _OPTIONS = "-c lock_timeout=1s"
-# What the database says of data, and will say of them again.
+# Errors that Postgres raises because of the data, and would raise again.
 _ITS_OWN_FAULT = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 # For so long a process that stops waits for the database; then others take over its runs.
 _AWAY_SECONDS = 5.0
@@ -33,31 +33,31 @@ _IDS_IN_A_NOTIFICATION = 200
 
 
 class DatabaseAway(LeaseLost):
-    """This process stops while the database is away: others take over what it had to write."""
+    """This process stops while the database is away: other workers take over its runs."""
 
 
-class Stale(Exception):
-    """Somebody else has written the run's progress since it was read: read it again."""
+class StaleProgress(Exception):
+    """Another writer has changed the run's progress since it was read: read it again."""
 
 
-class Refused(Exception):
-    """The database will never take what was to be written of a run: its data is to blame."""
+class UnstorableRecord(Exception):
+    """Postgres will never accept this data of a run."""
 
 
 class _NextGroup(Exception):
-    """Another change of the same run goes with this group: this one goes with the next."""
+    """This group contains another change of the same run: this change goes with the next group."""
 
 
-class RunWriter:
-    """Writes changes, and tells of the runs that have ended.
+class RunRecorder:
+    """Writes changes, and notifies of the runs that have ended.
 
-    It has connections of its own: whatever else the worker does with the database, this goes on.
+    It has connections of its own, so that it works even if the rest of the worker uses up the others.
 
     Attributes:
         database: the pool of these connections.
-        on_error: is told why a write waits.
-        stopping: this process stops: writes fail once the database has been away for five seconds.
-        has_given_up: they do.
+        on_error: called with the reason why a write waits.
+        stopping: whether this process stops: then writes fail once the database has been away for 5 seconds.
+        has_given_up: whether they fail now.
     """
 
     def __init__(self, database: Database, notifier: Notifier) -> None:
@@ -79,26 +79,26 @@ class RunWriter:
         await self.database.close()
 
     async def write(self, change: Change) -> bool:
-        """Write a change. While the database is away, this waits: who has lost a run learns it from there.
+        """Write a change. While the database is away, this waits; a lost run is detected by the write itself.
 
         Returns:
-            Whether the run was still this carrier's.
+            Whether the run still belonged to this carrier.
 
         Raises:
-            Refused: never, with these data.
-            DatabaseAway: when `stopping`.
-            Stale: the change names another progress than the row has.
+            UnstorableRecord: Postgres will never accept this data.
+            DatabaseAway: this process stops, and the database has been away for 5 seconds.
+            StaleProgress: the row has another progress than the change expects.
         """
         tries = 0
         while True:
             try:
                 written = await self._batcher.submit(change)
             except _ITS_OWN_FAULT as error:
-                raise Refused(str(error)) from error
+                raise UnstorableRecord(str(error)) from error
             except _NextGroup:
                 continue
             except (*AWAY, psycopg.ProgrammingError) as error:
-                # Results are kept, whatever the database lacks: no call is made again for that.
+                # Results are kept for any error of the database: no call is executed again because of one.
                 self.on_error(error)
                 self._note_away()
                 if self.has_given_up:
@@ -109,7 +109,7 @@ class RunWriter:
             else:
                 self._away_since, self.has_given_up = None, False
                 if not written and tries and isinstance(change.then, End):
-                    # An earlier try may have been the one that ended it, and its reply lost.
+                    # An earlier try may have ended the run, and its reply was lost.
                     self._notifier.notify(FINISHED_CHANNEL, str(change.run_id))
                 return written
 
@@ -118,8 +118,8 @@ class RunWriter:
         self._away_since = self._away_since or now
         self.has_given_up = self.stopping and now - self._away_since >= _AWAY_SECONDS
 
-    async def beat(self, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> News | None:
-        """Prove that this process lives, as `models.runs.shifts.beat`; None if its shift was ended.
+    async def beat(self, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> ShiftChanges | None:
+        """Prove that this process lives, as `models.runs.shifts.beat`; return None if its shift was ended.
 
         Raises:
             psycopg.Error: one of `AWAY`.
@@ -128,10 +128,10 @@ class RunWriter:
             return await shifts.beat(connection, shift_id, room, claims)
 
     async def _write_many(self, asked: list[Change]) -> list[bool | Exception]:
-        changes = _together(asked)
-        # Who was overtaken in this process may write of a run beside who has it now.
+        changes = _merge_records(asked)
+        # A former carrier of a run in this process may write beside its current one.
         first = {change.run_id: change for change in reversed(changes)}
-        # What is done to a parent and its child goes in two groups: each may change the other's row.
+        # Changes of a parent and its child go into two groups, because each may change the other's row.
         first = {
             run_id: change
             for run_id, change in first.items()
@@ -146,7 +146,9 @@ class RunWriter:
             for change in first.values()
             if isinstance(change.then, End) and change.run_id in written
         ]
-        for payload in run_results.written(change for change in first.values() if change.run_id in written):
+        for payload in run_results.write_payloads(
+            change for change in first.values() if change.run_id in written
+        ):
             self._notifier.notify(run_results.RESULT_CHANNEL, payload)
         for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
             self._notifier.notify(FINISHED_CHANNEL, ",".join(ended[start : start + _IDS_IN_A_NOTIFICATION]))
@@ -155,17 +157,17 @@ class RunWriter:
         return [
             _NextGroup()
             if first.get(change.run_id) is not change
-            else _locked()
+            else _lock_error()
             if change.run_id in busy
-            else Stale()
+            else StaleProgress()
             if change.run_id in stale
             else change.run_id in written
             for change in changes
         ]
 
 
-def _together(changes: list[Change]) -> list[Change]:
-    """Return for each change that with which it is written: steps side by side are recorded at one moment."""
+def _merge_records(changes: list[Change]) -> list[Change]:
+    """Merge the records of each run, so that parallel steps are written at once; one result a change."""
     records: dict[tuple[UUID, UUID], list[Change]] = {}
     for change in changes:
         if change.then is None:
@@ -177,6 +179,6 @@ def _together(changes: list[Change]) -> list[Change]:
     return [merged[one.run_id, one.claim_id] if one.then is None else one for one in changes]
 
 
-def _locked() -> psycopg.OperationalError:
-    """What makes a change go again, by itself."""
+def _lock_error() -> psycopg.OperationalError:
+    """Return the error that makes a change be retried by itself."""
     return psycopg.errors.LockNotAvailable("this run or its parent is written by somebody else")

@@ -1,4 +1,4 @@
-"""A shift in the hands of its worker, and the runs that it carries."""
+"""A shift in its worker, and the groups of runs that it carries."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from uuid import UUID
 
 import logs
 from database import AWAY, Connection, Database
-from models.runs.run_work import Of
+from models.runs.run_work import VersionRef
 
 _log = logs.get(__name__)
 T = TypeVar("T")
 AGAIN_SECONDS = 0.5
-"""How long to wait before one tries again to reach the database."""
+"""The pause before another attempt to reach the database."""
 _LOOK_SECONDS = 0.1
 BEGIN_SECONDS = 8.0
-"""No call begins later than this after the last beat that succeeded was sent: `SILENT_SECONDS` are more."""
+"""No call begins later than this after the last successful beat was sent, before `SILENT_SECONDS`."""
 
 
 def now() -> float:
-    """The time by a clock that also counts while the machine is suspended, in seconds."""
+    """Return the time in seconds, by a clock that also counts while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass
 class HeldShift:
-    """A shift as its worker knows it: calls may begin for a while after each beat.
+    """A shift in its worker: calls may begin for a while after each beat.
 
     Attributes:
-        beat_sent_at: when the last beat that succeeded was sent, by `now`.
-        lost: somebody has ended it.
+        beat_sent_at: when the last successful beat was sent, by `now`.
+        lost: whether another process has ended it.
     """
 
     id: UUID
@@ -41,13 +41,13 @@ class HeldShift:
     lost: bool = False
 
     @property
-    def may_begin(self) -> bool:
-        """Whether a call may begin now."""
+    def can_start_calls(self) -> bool:
+        """Return whether a call may begin now."""
         return not self.lost and now() - self.beat_sent_at < BEGIN_SECONDS
 
-    async def until_calls_may_begin(self) -> bool:
-        """Wait for a beat, if the last is too old; return False once others have what the shift carried."""
-        while not self.may_begin and not self.lost:
+    async def wait_until_calls_can_start(self) -> bool:
+        """Wait for a beat, if the last one is too old; return False once the shift is lost."""
+        while not self.can_start_calls and not self.lost:
             await asyncio.sleep(_LOOK_SECONDS)
         return not self.lost
 
@@ -57,15 +57,15 @@ class Group:
     """Runs of one version of a workflow that were claimed together.
 
     Attributes:
-        claims: by run, its `claim_id`.
+        claims: the `claim_id` of each run.
     """
 
     held: HeldShift
-    of: Of
+    of: VersionRef
     claims: Mapping[UUID, UUID]
 
-    async def until_there(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until the database is there, or the shift is lost."""
+    async def retry_until_available(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Call `ask` until the database answers, or the shift is lost."""
         while True:
             try:
                 return await ask()
@@ -76,10 +76,10 @@ class Group:
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def persist(self, database: Database, change: Callable[[Connection], Awaitable[T]]) -> T:
-        """Change something in the database, as `until_there`."""
+        """Change something in the database, with retries as in `retry_until_available`."""
 
         async def ask() -> T:
             async with database.connection() as connection:
                 return await change(connection)
 
-        return await self.until_there(ask)
+        return await self.retry_until_available(ask)

@@ -1,6 +1,6 @@
-"""What steps are given that wait: what was posted to them, how runs of other workflows ended, what is known.
+"""Answers to steps: posted answers, results of child runs, and counts of keys.
 
-Each is repeated from the record: whoever asks again, also elsewhere and later, is told the same.
+Each is repeatable from the record: a repeated call, even in another worker and later, returns the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from database import Database, Notifier
-from engine.calls import Call, Outcome, failure
+from engine.calls import AttemptResult, Call, failed_attempt
 from execution import clock
 from language.definition import EmitStep, RememberStep, WaitStep, WorkflowStep
 from language.delays import written
@@ -22,7 +22,7 @@ from models.errors import Conflict, Invalid, NotFound
 from models.events import alerts
 from models.events.event_data import WorkflowAlert
 from models.runs import acceptance, child_runs, prompts, step_answers
-from models.runs.acceptance import Event
+from models.runs.acceptance import RunRequest
 from models.runs.child_runs import Child, Key
 from models.runs.run_bounds import TooManyRuns, UnfinishedRuns, has_room_below
 from models.runs.runs import QUEUED_CHANNEL
@@ -31,30 +31,30 @@ from services.process_pool import PoolBusy, WorkLost
 from settings import Settings
 
 _AGAIN_SECONDS = 1.0
-_PENDING = Outcome(None, pending=True)
+_PENDING = AttemptResult(None, pending=True)
 
 
 def _why_failed(child: Child) -> str:
-    """Say which run failed, of which workflow, and why."""
+    """Return which run of which workflow failed, and why."""
     how = "failed" if child.status == "failed" else "was cancelled"
     told = f"The run {child.run_id} of the workflow {child.workflow} {how}"
     error = child.error or {}
     return f"{told} with {error['code']}: {error['message']}" if "code" in error else f"{told}."
 
 
-class Answering:
-    """Asks for what others bring."""
+class StepAnswers:
+    """Executes the steps whose answers come from outside or from counting."""
 
     def __init__(
         self, database: Database, notifier: Notifier, checks: EventChecks, settings: Settings
     ) -> None:
-        """Prepare.
+        """Create the step answers.
 
         Args:
-            database: where it is.
-            notifier: tells dispatchers of runs that were accepted.
-            checks: hold the inputs of other workflows against their schemas.
-            settings: say how many runs there may be.
+            database: the database with the answers.
+            notifier: notifies dispatchers of accepted runs.
+            checks: check the inputs of other workflows against their schemas.
+            settings: contain the bounds on runs.
         """
         self._database = database
         self._notifier = notifier
@@ -63,10 +63,10 @@ class Answering:
         self._most_descendants = settings.max_descendants
         self._children: MicroBatcher[Key, Child | None] = MicroBatcher(self._find_children, most=256)
 
-    async def collect(self, run_id: UUID, call: Call, scope: Mapping[str, Any]) -> Outcome:
-        """Collect what was posted to a step that waits; once its time is over, nothing is taken any more.
+    async def collect(self, run_id: UUID, call: Call, scope: Mapping[str, Any]) -> AttemptResult:
+        """Return the answer that was posted to a waiting step; after its timeout no answer is accepted.
 
-        What the step asks is stored for the page of its resume URL.
+        The step's prompt is stored for the page of its resume URL.
         """
         step = call.step
         assert isinstance(step, WaitStep)
@@ -83,13 +83,15 @@ class Answering:
             return _PENDING
         asked = step.config.model_dump(include={"timeout", "on_timeout"}) | prompt
         if not found["resumed"] and step.config.on_timeout == "fail":
-            return failure("wait_timeout", "Nobody resumed the run within the timeout of the step.", asked)
-        return Outcome(asked, found)
+            return failed_attempt(
+                "wait_timeout", "Nobody resumed the run within the timeout of the step.", asked
+            )
+        return AttemptResult(asked, found)
 
     async def remember(
         self, automation_id: UUID, run_id: UUID, call: Call, scope: Mapping[str, Any]
-    ) -> Outcome:
-        """Count a key for the workflow, or several."""
+    ) -> AttemptResult:
+        """Count one or several keys for the workflow."""
         step = call.step
         assert isinstance(step, RememberStep)
         several = step.config.keys is not None
@@ -102,7 +104,7 @@ class Answering:
                 step_id=step.id,
                 several=several,
             )
-        return Outcome({"keys": keys} if several else {"key": keys[0]}, counted)
+        return AttemptResult({"keys": keys} if several else {"key": keys[0]}, counted)
 
     async def emit(
         self,
@@ -111,8 +113,8 @@ class Answering:
         call: Call,
         scope: Mapping[str, Any],
         workflow: Mapping[str, Any],
-    ) -> Outcome:
-        """Send an event to the account's webhooks, once for the run and the step."""
+    ) -> AttemptResult:
+        """Emit an event to the account's webhooks, once for the run and the step."""
         step = call.step
         assert isinstance(step, EmitStep)
         data = alert_data_of(step.config, scope)
@@ -126,13 +128,13 @@ class Answering:
             if place is None:
                 return _PENDING
             if child_runs.is_too_deep(place.depth):
-                return failure("chain_too_deep", child_runs.TOO_DEEP, sent)
-            return Outcome(sent, await alerts.emit_once(connection, account_id, alert))
+                return failed_attempt("chain_too_deep", child_runs.TOO_DEEP, sent)
+            return AttemptResult(sent, await alerts.emit_once(connection, account_id, alert))
 
     async def run_child(
         self, account_id: UUID, run_id: UUID, call: Call, scope: Mapping[str, Any]
-    ) -> Outcome:
-        """Have another workflow run once for the step or the item, and tell how that ended."""
+    ) -> AttemptResult:
+        """Run another workflow once for the step or the item, and return its result."""
         step = call.step
         assert isinstance(step, WorkflowStep)
         automation_id = step.config.workflow_id
@@ -146,14 +148,16 @@ class Answering:
         if child.status == "completed" and child.size > child_runs.MAX_OUTPUT_BYTES:
             most = child_runs.MAX_OUTPUT_BYTES // 1024**2
             message = f"The run {child.run_id} gave more than {most} MiB; have it give less."
-            return failure("output_too_large", message, asked)
+            return failed_attempt("output_too_large", message, asked)
         if child.status == "completed":
-            return Outcome(asked, child.output)
+            return AttemptResult(asked, child.output)
         if child.status in ("failed", "cancelled"):
-            return failure("child_failed", _why_failed(child), asked)
+            return failed_attempt("child_failed", _why_failed(child), asked)
         return _PENDING
 
-    async def _begin(self, account_id: UUID, parent_run_id: UUID, key: Key, asked: dict[str, Any]) -> Outcome:
+    async def _begin(
+        self, account_id: UUID, parent_run_id: UUID, key: Key, asked: dict[str, Any]
+    ) -> AttemptResult:
         try:
             async with self._database.connection() as connection:
                 target = await run_targets.event_target(connection, account_id, key.automation_id)
@@ -164,35 +168,35 @@ class Answering:
                     return _PENDING
                 if child_runs.is_too_deep(place.depth):
                     message = "Workflows may run each other five deep; this one would be the sixth."
-                    return failure("workflow_too_deep", message, asked)
+                    return failed_attempt("workflow_too_deep", message, asked)
                 if not await has_room_below(connection, place.root_run_id, self._most_descendants):
                     message = (
                         f"{self._most_descendants:,} runs below the run {place.root_run_id} have not ended,"
                         " and there may be no more: have it begin fewer at a time."
                     )
-                    return failure("too_many_descendants", message, asked)
+                    return failed_attempt("too_many_descendants", message, asked)
                 await self._unfinished.check(connection, account_id)
-                event = Event(
+                event = RunRequest(
                     target, "workflow", asked["input"], dedupe_key=key.name, parent_run_id=parent_run_id,
                     root_run_id=place.root_run_id, depth=place.depth,
                 )  # fmt: skip
                 [accepted] = await acceptance.accept(connection, [event])
         except NotFound:
             message = "There is no such workflow any more."
-            return failure("workflow_not_found", message, asked)
+            return failed_attempt("workflow_not_found", message, asked)
         except (Conflict, TooManyRuns) as error:
-            return failure(error.code, error.message, asked)
+            return failed_attempt(error.code, error.message, asked)
         except Invalid as invalid:
             first = invalid.errors[0]
             message = f"The workflow does not take this input: {first.pointer or '/'}: {first.message}"
-            return failure("invalid_input", message, asked)
+            return failed_attempt("invalid_input", message, asked)
         if accepted.status == "cancelled":
             message = "As many runs of the workflow as may be at a time were under way."
-            return failure("child_failed", message, asked | {"run_id": str(accepted.run_id)})
+            return failed_attempt("child_failed", message, asked | {"run_id": str(accepted.run_id)})
         self._notifier.notify(QUEUED_CHANNEL)
         return _PENDING
 
-    async def _check(self, target: run_targets.Target, given: Any) -> None:
+    async def _check(self, target: run_targets.RunTarget, given: Any) -> None:
         while True:
             try:
                 return await self._checks.check_input(target, given, "")

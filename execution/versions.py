@@ -1,4 +1,4 @@
-"""Versions of workflows, prepared to be run; a version never changes, so each is prepared once."""
+"""Versions of workflows, prepared for execution; a version never changes, so each is prepared once."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from models.automations import versions
 from models.automations.versions import StoredVersion, VersionKey
 from models.errors import NotFound
 from models.runs import setbacks
-from models.runs.run_work import Of
+from models.runs.run_work import VersionRef
 
-# Of definitions, as JSON, that are kept prepared: in memory they take some 25 times as much.
+# The size of the prepared definitions in memory, as JSON: in memory they take some 25 times as much.
 _KEPT_BYTES = 2 * 1024 * 1024
-# So many are loaded, and then prepared, together; each takes a quarter of a millisecond and more.
+# The number of versions that are loaded and prepared together; each takes at least a quarter of a
+# millisecond.
 _TOGETHER = 32
-# Of one or two runs the data may be to blame.
+# With one or two failed runs, their data may be at fault.
 _FEWEST_FAILED = 3
 
 
 @dataclass
 class Trouble:
-    """Records how our code fares with the runs of a version, in this process.
+    """The success of our code with the runs of a version, in this process.
 
     Attributes:
-        failed: the runs with which it has failed since it took the last one forward.
-        excused: those with which it had failed before that: their data is to blame, and they count no more.
-        proven: it has taken one forward since the version was loaded.
+        failed: the runs with which it has failed since the last success.
+        excused: the runs with which it had failed before that: their data is at fault, and they no longer
+        count.
+        proven: whether a run has advanced since the version was loaded.
     """
 
     failed: set[UUID] = field(default_factory=set[UUID])
@@ -42,25 +44,25 @@ class Trouble:
 
     @property
     def is_general(self) -> bool:
-        """Tell whether so many runs have failed in a row that others of the version are not to be tried."""
+        """Return whether so many runs have failed in a row that others of the version must not be tried."""
         return len(self.failed) >= _FEWEST_FAILED
 
     @property
     def may_stand(self) -> bool:
-        """Tell whether the version may be set aside, as far as this process knows."""
+        """Return whether the version may be set aside, as far as this process knows."""
         return bool(self.failed) or not self.proven
 
     def has_failed(self, run_id: UUID) -> bool:
-        """Tell whether our code has failed with a run before."""
+        """Return whether our code has failed with a run before."""
         return run_id in self.failed or run_id in self.excused
 
     def note_failure(self, run_id: UUID) -> None:
-        """Note that our code has failed with a run."""
+        """Record that our code has failed with a run."""
         if run_id not in self.excused:
             self.failed.add(run_id)
 
     def note_success(self) -> None:
-        """Note that our code has taken a run forward."""
+        """Record that a run has advanced."""
         self.proven = True
         self.excused |= self.failed
         self.failed.clear()
@@ -68,16 +70,16 @@ class Trouble:
 
 @dataclass(frozen=True)
 class LoadedVersion:
-    """A version of a workflow.
+    """A version of a workflow, prepared for execution.
 
     Attributes:
-        plan: of its steps.
-        workflow: what expressions read as `workflow`.
-        templates: of the webhook steps, by step.
-        read: the steps whose outputs are needed to go on with a run: by later steps, or since they decide.
-        handler: the workflow that runs when a run of it has failed.
-        execution: what takes its runs forward, if it says so.
-        trouble: that our code has with its runs.
+        plan: the plan of its steps.
+        workflow: the value of `workflow` in expressions.
+        templates: the templates of its webhook steps, by step.
+        read: the steps whose outputs a continued run needs: later steps read them, or they decide.
+        handler: the workflow that handles its failed runs.
+        execution: the carrier of its runs, if it is set.
+        trouble: the success of our code with its runs.
     """
 
     plan: Plan
@@ -88,8 +90,8 @@ class LoadedVersion:
     execution: Execution | None = None
     trouble: Trouble = field(default_factory=Trouble)
 
-    async def prove(self, database: Database, of: Of) -> None:
-        """Note that our code has taken a run forward: the version is set aside no longer."""
+    async def prove(self, database: Database, of: VersionRef) -> None:
+        """Record that a run has advanced, so that the version is no longer set aside."""
         self.trouble.note_success()
         try:
             async with database.connection() as connection:
@@ -105,7 +107,7 @@ class _Kept(NamedTuple):
 
 
 class VersionCache:
-    """The versions that this process has run last."""
+    """The versions that this process has executed last."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -114,12 +116,12 @@ class VersionCache:
         self._batcher = MicroBatcher(self._read, most=_TOGETHER)
 
     def trouble_of(self, automation_id: UUID, version: int) -> Trouble:
-        """Return the trouble that our code has with a version; of one that is not in memory, a new one."""
+        """Return the trouble with a version; a new one if the version is not in memory."""
         kept = self._kept.get((automation_id, version))
         return kept.version.trouble if kept else Trouble()
 
     async def load(self, automation_id: UUID, version: int) -> LoadedVersion:
-        """Load a version, by one statement with the others that are being loaded.
+        """Load a version, in one statement with the others that are being loaded.
 
         Raises:
             NotFound: there is no such version.
@@ -127,7 +129,7 @@ class VersionCache:
         """
         key = (automation_id, version)
         if (kept := self._kept.pop(key, None)) is not None:
-            # What was run last is let go of last.
+            # Reinserted last: the version used longest ago is dropped first.
             self._kept[key] = kept
             return kept.version
         stored = await self._batcher.submit(key)
@@ -146,7 +148,7 @@ class VersionCache:
 
 
 def prepare(automation_id: UUID, definition: Definition) -> LoadedVersion:
-    """Prepare a version."""
+    """Prepare a version for execution."""
     plan = Plan(definition)
     return LoadedVersion(
         plan=plan,

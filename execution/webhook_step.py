@@ -1,4 +1,4 @@
-"""One webhook step's request for one row: rendered, sent through the guard, its answer read."""
+"""The request of one webhook step: rendered, sent through the guard, its answer read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 
-from engine.calls import Outcome, failure, not_evaluated
+from engine.calls import AttemptResult, failed_attempt, unevaluated_attempt
 from execution.redaction import MASK, Redaction
 from language.definition import WebhookStep
 from language.expressions import ExpressionError
@@ -21,20 +21,20 @@ from outbound.memory import Reservation
 from outbound.response import Answer
 
 _RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
-# Faults of the call itself, which no repetition mends.
+# Faults of the call itself, which a repetition cannot fix.
 _FINAL_FAULTS = frozenset(
     {"forbidden_address", "forbidden_header", "invalid_request", "too_large", "too_many_redirects"}
 )
 _MAX_RETRY_AFTER = 3600.0
 _MAX_REDIRECTS = 5
-# Of an answer that is taken as JSON; an event may be nested as deep.
+# The depth of an answer that is accepted as JSON; events have the same bound.
 _MAX_DEPTH = 100
 
 
 class Secrets(NamedTuple):
-    """The values of secrets by name, and what hides them in answers.
+    """The values of secrets by name, and their redaction in answers.
 
-    `resume_urls`: by step, if the request may have them; they are as secret.
+    `resume_urls`: by step, if the request may contain them; they are as secret.
     """
 
     values: dict[str, Any]
@@ -53,20 +53,21 @@ async def send(
     room: Reservation,
     depth: Callable[[], Awaitable[int]],
     output_of: str | None = None,
-) -> Outcome:
+) -> AttemptResult:
     """Send the request once.
 
     Args:
         outbound: the guarded clients.
-        step: what to send.
-        templates: of the step.
-        scope: what they may read.
-        secrets: those that they name; no value is in what this returns.
-        call_id: the same for every repetition, so that the receiver can tell.
-        account_id: whose call it is: one account cannot take all places for calls.
-        room: for the output; to be released when that is stored, or dropped. A failure releases it.
-        depth: gives how many runs have led to the request, this one included; asked only where it counts.
-        output_of: as `run_data_of` takes it.
+        step: the step.
+        templates: its templates.
+        scope: the values that these may read.
+        secrets: the secrets that they name; the result contains none of their values.
+        call_id: the same for every repetition, so that the receiver can recognise it.
+        account_id: the owner of the call: one account cannot take all places for calls.
+        room: memory for the output; to be released when that is stored or dropped. A failure releases it.
+        depth: returns the number of runs that led to the request, this one included; called only if it is
+            sent.
+        output_of: as in `run_data_of`.
     """
     sent: dict[str, Any] | None = None
     try:
@@ -92,15 +93,15 @@ async def send(
             room=room,
         )
     except ExpressionError as error:
-        return not_evaluated(error, sent)
+        return unevaluated_attempt(error, sent)
     except OutboundError as error:
         message = secrets.redaction.text(str(error))
-        return failure(error.code, message, sent, retryable=error.code not in _FINAL_FAULTS)
+        return failed_attempt(error.code, message, sent, retryable=error.code not in _FINAL_FAULTS)
     if step.config.is_success(answer.status):
         output: Any = {"status": answer.status, "headers": answer.headers, "body": _decoded(answer)}
-        return Outcome(sent, secrets.redaction.apply(output))
+        return AttemptResult(sent, secrets.redaction.apply(output))
     room.release()
-    refused = failure("http_status", f"The endpoint answered {answer.status}.", sent)
+    refused = failed_attempt("http_status", f"The endpoint answered {answer.status}.", sent)
     return refused._replace(
         retryable=answer.status in _RETRIED_STATUSES,
         retry_after=min(answer.retry_after() or 0, _MAX_RETRY_AFTER),
@@ -115,11 +116,11 @@ def _scope(
 
 
 def _headers(rendered: dict[str, Any], call_id: str, body: Any) -> dict[str, str]:
-    """The user's headers, and an id by which the receiver knows a repeated call."""
+    """Return the user's headers, and an id by which the receiver recognises a repeated call."""
     headers = {"Idempotency-Key": call_id, "webhook-id": call_id}
     if body is not None:
         headers["Content-Type"] = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
-    # Of a name that is written in two ways the later one is sent.
+    # If a name appears in two spellings, the later one is sent.
     return headers | {name: _text(value) for name, value in rendered.items()}
 
 
@@ -134,7 +135,7 @@ def _encoded(body: Any) -> bytes | None:
 
 
 def _decoded(answer: Answer) -> Any:
-    """The body as JSON if it says so and is, and not too deep, else as text; None when empty."""
+    """Return the body as JSON if it is declared and valid, and not too deep, else as text; None if empty."""
     if not answer.body:
         return None
     if "json" in answer.headers.get("content-type", ""):

@@ -1,7 +1,7 @@
-"""Seeing that runs and their own workflows agree: by the worker that leads, each ten seconds.
+"""The watch over runs and their own workflows: the leading worker compares them every ten seconds.
 
-A run whose workflow was terminated or cancelled in Temporal is cancelled; one whose workflow is gone is
-queued. A workflow whose run has ended, or is carried by a shift, is told to leave.
+A run whose workflow was terminated or cancelled in Temporal is cancelled; a run whose workflow is gone is
+queued. A workflow whose run has ended, or has a shift as carrier, is signalled to leave.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from execution import clock
 from execution.own_execution import run_id_of
 from models.errors import NotFound
 from models.runs import cancellation, own_runs
-from models.runs.own_runs import Seen
+from models.runs.own_runs import CarriedRun
 from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 from temporal.client import TEMPORAL_AWAY
 from temporal.starts import run_workflow_id
@@ -30,21 +30,21 @@ from workflows.messages import AUTOMATION_RUN, LEFT, LOOK
 
 _log = logs.get(__name__)
 _SECONDS = 10.0
-# How often a worker asks whether Temporal is there, and how long an answer counts.
+# How often a worker checks that it reaches Temporal, and how long an answer counts.
 _REACH_SECONDS, _REACHED_SECONDS = 2.0, 6.0
 _PAGE = 200
-# A workflow that was just started may not be seen yet, nor one that is about to close.
+# A workflow that was just started may not be listed yet, and neither may one that is about to close.
 _YOUNGEST = timedelta(seconds=20)
 _UNKNOWN = timedelta(seconds=60)
 _LOOK_AGAIN_SECONDS = 30.0
-# So many workflows are told to leave at a time.
+# The number of workflows that are signalled to leave at a time.
 _LEAVING = 200
 _ENDED_BY_PEOPLE = (WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.CANCELED)
 _OPEN = f"WorkflowType = '{AUTOMATION_RUN}' and ExecutionStatus = 'Running'"
 
 
 class WorkflowWatch:
-    """Watches over the workflows of runs; one in each worker process."""
+    """Watches the workflows of runs; one in each worker process."""
 
     def __init__(self, database: Database, client: Client, notifier: Notifier) -> None:
         self._database = database
@@ -57,11 +57,11 @@ class WorkflowWatch:
 
     @property
     def reaches_temporal(self) -> bool:
-        """Whether Temporal has answered this process lately."""
+        """Return whether Temporal has answered this process lately."""
         return time.monotonic() - self._reached_at < _REACHED_SECONDS
 
     async def reach_temporal(self) -> None:
-        """Ask Temporal something, now and then: who does not reach it is not to lead."""
+        """Check from time to time that Temporal answers: a worker that does not reach it must not lead."""
         if (now := time.monotonic()) < self._reach_at:
             return
         self._reach_at = now + _REACH_SECONDS
@@ -76,7 +76,7 @@ class WorkflowWatch:
         self._reached_at = time.monotonic()
 
     async def tell_woken(self) -> None:
-        """Tell workflows that are at work of what has come for their runs; again, should a word be lost."""
+        """Signal workflows at work that answers have come; repeat it, in case a signal was lost."""
         now = time.monotonic()
         self._told = {one: at for one, at in self._told.items() if now - at < _LOOK_AGAIN_SECONDS}
         async with self._database.connection() as connection:
@@ -86,11 +86,11 @@ class WorkflowWatch:
             self._told[run_id] = now
 
     def knows(self, run_id: UUID) -> bool:
-        """Whether a run had a workflow when this process has looked last."""
+        """Return whether a run had an open workflow at the last comparison."""
         return run_id in self._open
 
     async def compare(self) -> None:
-        """Compare all runs that workflows have with all workflows of runs."""
+        """Compare all runs that have workflows with all workflows of runs."""
         self.next_at = time.monotonic() + _SECONDS
         before = clock.now() - _YOUNGEST
         opened, old = set[UUID](), set[UUID]()
@@ -107,7 +107,7 @@ class WorkflowWatch:
                 found = await own_runs.find_all(connection, after, _PAGE)
             there.update(seen.run_id for seen in found)
             for seen in found:
-                # What was just handed over may be without a workflow for a moment; a sweep sees to it.
+                # A run that was just handed over may have no workflow for a moment; a sweep handles it.
                 if seen.run_id not in opened and not seen.handed:
                     await self._examine(seen)
             if len(found) < _PAGE:
@@ -116,8 +116,8 @@ class WorkflowWatch:
         for run_id in list(old - there)[:_LEAVING]:
             await self._signal(run_id, LEFT)
 
-    async def _examine(self, seen: Seen) -> None:
-        """See what has become of a run's workflow, which is not among those that are open."""
+    async def _examine(self, seen: CarriedRun) -> None:
+        """Examine why a run's workflow is not among the open ones, and cancel or queue the run."""
         workflow_id = run_workflow_id(seen.run_id)
         try:
             latest = await self._client.get_workflow_handle(workflow_id).describe()
@@ -125,11 +125,11 @@ class WorkflowWatch:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             latest = None
-        # Another kind of workflow under its id, which a stranger has started, carries nothing.
+        # Another type of workflow under its id, started by a stranger, carries nothing.
         status = latest.status if latest is not None and latest.workflow_type == AUTOMATION_RUN else None
         age = clock.now() - seen.since
         if latest is not None and status in _ENDED_BY_PEOPLE:
-            # One that was ended before this claim says nothing of it: the next is about to begin.
+            # A workflow that was ended before this claim is irrelevant: the next one is about to begin.
             handle = self._client.get_workflow_handle(workflow_id, run_id=latest.run_id)
             if await _had_claim(handle, seen.claim_id):
                 await self._cancel(seen)
@@ -138,7 +138,7 @@ class WorkflowWatch:
         elif status in (None, WorkflowExecutionStatus.COMPLETED) and age > _UNKNOWN:
             await self._queue(seen)
 
-    async def _cancel(self, seen: Seen) -> None:
+    async def _cancel(self, seen: CarriedRun) -> None:
         async with self._database.connection() as connection:
             try:
                 ended = await cancellation.cancel(connection, seen.account_id, seen.run_id)
@@ -150,7 +150,7 @@ class WorkflowWatch:
             self._notifier.notify(CANCELLED_CHANNEL, ids)
             self._notifier.notify(FINISHED_CHANNEL, ids)
 
-    async def _queue(self, seen: Seen) -> None:
+    async def _queue(self, seen: CarriedRun) -> None:
         async with self._database.connection() as connection:
             if await own_runs.queue_lost(connection, seen.run_id, seen.claim_id):
                 _log.warning("run_queued", run_id=str(seen.run_id), reason="its workflow is gone")
@@ -167,7 +167,7 @@ class WorkflowWatch:
 
 
 async def _had_claim(handle: WorkflowHandle[Any, Any], claim_id: UUID) -> bool:
-    """Whether a workflow was started under a claim, or told of it later."""
+    """Return whether a workflow was started under a claim, or was signalled with it later."""
     wanted = str(claim_id).encode()
     async for event in handle.fetch_history_events():
         if wanted in event.SerializeToString():

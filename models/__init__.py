@@ -1,6 +1,6 @@
-"""The nouns: for each its table, its public shapes, its queries and its rules.
+"""The domain: tables, public shapes, queries and rules, one package for each noun.
 
-Nothing here knows HTTP or Temporal. Every query is scoped by account.
+Nothing here depends on HTTP or Temporal. Every query is scoped by account.
 """
 
 from sqlmodel import SQLModel

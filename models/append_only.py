@@ -1,4 +1,4 @@
-"""Tables whose rows are written once: the database itself refuses to change or remove them."""
+"""Tables whose rows are written once: the database itself refuses to change or delete them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ end $$
 
 
 def append_only(table: Table, *, deletable: bool = False) -> None:
-    """Have the database refuse updates of `table`'s rows and, unless `deletable`, their removal."""
+    """Make the database refuse updates of `table`'s rows and, unless `deletable`, deletes."""
     events = "update" if deletable else "update or delete"
     trigger = (
         f"create trigger written_once before {events} on {table.name}"

@@ -1,4 +1,4 @@
-"""The audit log: who did what to what, written in the transaction of the change."""
+"""The audit log: one entry for each change, written in the same transaction as the change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST_SHOWN = 2048
 
 
 class AuditEntry(SQLModel, table=True):
-    """One change."""
+    """One entry of the audit log."""
 
     __tablename__ = "audit_log"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
@@ -64,16 +64,16 @@ append_only(SQLModel.metadata.tables["audit_log"], deletable=True)
 
 @dataclass(frozen=True)
 class Actor:
-    """Who makes a change.
+    """The person or program that makes a change.
 
     Attributes:
-        account_id: whose data it is.
+        account_id: the account whose data changes.
         kind: a session or a key of the API, an operator at the command line, or the service itself.
         id: of the session or key.
         name: the key's name, the person's e-mail, `operator` or `system`.
-        request_id: the request that asked for it.
+        request_id: the request that asked for the change.
         ip: the client's address.
-        source: by which door the request came; None for what is no request.
+        source: the interface through which the request came; None if there was no request.
     """
 
     account_id: UUID
@@ -86,12 +86,12 @@ class Actor:
 
     @property
     def is_agent(self) -> bool:
-        """Whether a tool of the MCP server asks."""
+        """Return whether an agent, a tool of the MCP server, makes the change."""
         return self.source == "mcp"
 
 
 class ActorView(View):
-    """Who made a change."""
+    """The person or program that made a change."""
 
     kind: ActorKind = Described(
         description="A session or a key of the API, an operator at the command line, or the service itself."
@@ -101,7 +101,7 @@ class ActorView(View):
 
 
 class TargetView(View):
-    """What was changed."""
+    """The object that was changed."""
 
     kind: str = Described(description="What it is: `workflow`, `secret`.")
     id: UUID | None = Described(description="Its id; null for what has none.")
@@ -128,7 +128,7 @@ class AuditView(View):
 
 @dataclass(frozen=True)
 class Target:
-    """What is changed: a noun (`key`, `workflow`), its id and its name."""
+    """The object that is changed: its noun (`key`, `workflow`), id and name."""
 
     kind: str
     id: UUID | None = None
@@ -151,11 +151,11 @@ async def record(
         target: what is changed.
         changes: new values, or `{field: {"old": …, "new": …}}`; secrets in it are masked here.
     """
-    await record_all(connection, [Entry(actor, action, target, changes)])
+    await record_all(connection, [AuditDraft(actor, action, target, changes)])
 
 
-class Entry(NamedTuple):
-    """What `record` takes."""
+class AuditDraft(NamedTuple):
+    """The arguments of one `record` call."""
 
     actor: Actor
     action: str
@@ -163,12 +163,15 @@ class Entry(NamedTuple):
     changes: Mapping[str, Any] | None = None
 
 
-async def record_all(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Write several entries, as `record` does. A workflow is named here, if its target has no name."""
+async def record_all(connection: Connection, entries: Sequence[AuditDraft]) -> None:
+    """Write several entries, as `record` does.
+
+    A target without a name gets the name of the workflow with its id.
+    """
     rows = [
         (
             new_id(), actor.account_id, actor.kind, actor.id, actor.name, action, target.kind, target.id,
-            target.name, target.id, None if changes is None else Json(masked(changes)),
+            target.name, target.id, None if changes is None else Json(mask_secrets(changes)),
             actor.request_id, actor.ip, actor.source,
         )
         for actor, action, target, changes in entries
@@ -186,7 +189,7 @@ async def record_all(connection: Connection, entries: Sequence[Entry]) -> None:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """By field that differs, its `old` and `new` value; of those above 2 KiB of JSON only their bytes."""
+    """Return the `old` and `new` value of each field that differs; above 2 KiB of JSON only their sizes."""
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return {name: _difference(old.get(name), new.get(name)) for name in names}
 
@@ -198,20 +201,20 @@ def _difference(old: Any, new: Any) -> dict[str, Any]:
     return {"old": old, "new": new}
 
 
-def masked(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`changes` with every value under a secret's name replaced by `***`, at any depth."""
+def mask_secrets(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `changes` with each value under a secret's name replaced by `***`, at any depth."""
     return {name: _MASK if name.lower() in _MASKED else _masked(value) for name, value in changes.items()}
 
 
 def _masked(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return masked(value)  # pyright: ignore[reportUnknownArgumentType]
+        return mask_secrets(value)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, list | tuple):
         return [_masked(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     return value
 
 
-async def entries(
+async def list_entries(
     connection: Connection,
     account_id: UUID,
     *,
@@ -220,15 +223,15 @@ async def entries(
     before: UUID | None = None,
     limit: int = 20,
 ) -> list[AuditView]:
-    """The account's entries, newest first.
+    """Return the account's entries, newest first.
 
     Args:
-        connection: any.
-        account_id: whose.
-        target_kind: only what happened to this noun.
-        target_id: only what happened to this one; needs `target_kind`.
+        connection: inside or outside a transaction.
+        account_id: the owner.
+        target_kind: only entries about this noun.
+        target_id: only entries about this object; needs `target_kind`.
         before: only entries older than this one.
-        limit: at most so many.
+        limit: the highest number of entries to return.
     """
     where: LiteralString = "true"
     where += " and target_kind = %(kind)s" if target_kind is not None else ""
@@ -237,10 +240,10 @@ async def entries(
     return await _read(connection, account_id, where, of, before, limit)
 
 
-async def workflow_entries(
+async def list_workflow_entries(
     connection: Connection, account_id: UUID, automation_id: UUID | None, *, before: UUID | None, limit: int
 ) -> tuple[list[AuditView], UUID | None]:
-    """What happened to one workflow, or to all of them and their secrets: a page, newest first.
+    """Return a page of the entries of one workflow, or of all workflows and their secrets, newest first.
 
     Returns:
         The entries, and the `before` of the next page if there is one.
@@ -287,9 +290,9 @@ delete from audit_log where id = any(array(select id from old)) returning id
 
 
 async def delete_of_runs(connection: Connection, kept: timedelta, limit: int = 1000) -> None:
-    """Delete what was told of runs longer ago than these are kept, so many entries at a time.
+    """Delete the entries about runs that are older than `kept`, `limit` at a time.
 
-    There may be as many as runs; what was done to anything else is kept as long as its account.
+    There can be as many of them as runs. Entries about other things are kept as long as their account.
     """
     after = UUID(int=0)
     while True:

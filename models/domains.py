@@ -1,4 +1,4 @@
-"""What a domain is: names in any script → the form that DNS knows, and the domain that is registered."""
+"""Domain names: names in any script → the form that DNS uses, and the registered domain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_LABEL = 63
 _LONGEST = 253
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _ACE = "xn--"
-# Skin colours, and what joins two into one.
+# Skin colours, and the joiner that makes one emoji of two.
 _IN_EMOJI = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff\u200d")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 # The public suffix list that comes with the library: nothing is fetched.
@@ -24,10 +24,10 @@ _suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
 
 
 class Domain(NamedTuple):
-    """A domain name as DNS knows it, in lower case and without a last dot.
+    """A domain name in the form of DNS: lower case, without a trailing dot.
 
     Attributes:
-        name: all of it, such as `www.example.co.uk`.
+        name: the whole name, such as `www.example.co.uk`.
         registered: the part that someone registered, `example.co.uk`.
         tld: the last label, `uk`.
     """
@@ -42,10 +42,10 @@ def read(text: str, pointer: str) -> Domain:
 
     Args:
         text: a name in any script, with or without a last dot.
-        pointer: where in the caller's input it stands.
+        pointer: JSON pointer to the text in the caller's input.
 
     Raises:
-        Invalid: with a message that says what it is instead, as far as one can tell.
+        Invalid: the text is no domain; the message names what it looks like instead, if that is clear.
     """
     text = text.strip()
     complaint = _mistaken(text)
@@ -64,7 +64,7 @@ def read(text: str, pointer: str) -> Domain:
 
 
 def _mistaken(text: str) -> str | None:
-    """What else it is, if it is plainly something else."""
+    """Return a message if the text is clearly something else: a URL, an e-mail address or an IP address."""
     if "://" in text or "/" in text:
         return "This is a URL; only its domain belongs here"
     if "@" in text:
@@ -87,11 +87,11 @@ def _ascii(text: str) -> str:
 
 
 def _label(label: str) -> str:
-    """A label as DNS knows it: by IDNA 2008, and with the emoji that some registries allow beside it.
+    """Return a label as DNS has it, by IDNA 2008; emoji are accepted too, as some registries allow them.
 
-    Plain ones are taken as registries do, with any hyphens within.
+    An ASCII label is accepted as registries do, with any hyphens within.
     """
-    if len(label) > LONGEST_LABEL:  # encoding takes time by the square of its length
+    if len(label) > LONGEST_LABEL:  # encoding takes quadratic time
         raise ValueError
     if label.isascii() and not label.startswith("xn--"):
         if not _LABEL.fullmatch(label):
@@ -107,7 +107,7 @@ def _label(label: str) -> str:
 
 
 def _with_emoji(label: str) -> str | None:
-    """The label that DNS has for one with emoji, whose other characters IDNA allows; None if it is none."""
+    """Return the DNS form of a label with emoji; None unless IDNA allows its other characters."""
     shown = label[len(_ACE) :].encode().decode("punycode") if label.startswith(_ACE) else label
     rest, in_emoji = "", False
     for character in shown:
@@ -118,7 +118,7 @@ def _with_emoji(label: str) -> str | None:
     if not rest.isascii():
         idna.alabel(rest.strip("-"))
     name = _ACE + shown.encode("punycode").decode()
-    # A label has one form: what is in another is none.
+    # Each label has exactly one DNS form: other spellings are rejected.
     is_same = name == label or not label.startswith(_ACE)
     return name if is_same and len(name) <= LONGEST_LABEL else None
 

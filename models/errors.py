@@ -1,6 +1,6 @@
-"""What the rules of a noun can refuse. Each error is a type with a stable code; nothing reads its message.
+"""The errors of the domain. Each is a class with a stable code, so that no code has to read its message.
 
-`api/errors.py` turns them into problem documents, activities into errors of steps.
+`api/errors.py` turns them into problem documents, activities turn them into errors of steps.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class FieldError:
-    """One thing wrong with the input.
+    """One error in the input.
 
     Attributes:
         pointer: JSON pointer into the body (`/steps/2/config/expression`), empty for the body as a whole.
         code: stable, snake_case.
         message: what is wrong and what would be right, without the offending value.
-        parameter: the query parameter or header, if it is not the body that is wrong.
+        parameter: the query parameter or header that is wrong, if it is not the body.
         row: of a CSV file; the header is row 1.
         column: of a CSV file.
     """
@@ -31,13 +31,13 @@ class FieldError:
     column: str | None = None
 
 
-class ModelError(Exception):
-    """A rule said no.
+class DomainError(Exception):
+    """The base of all errors that a rule of the domain raises.
 
     Attributes:
         code: stable, snake_case, for programs.
         message: for people.
-        details: further members of the answer (`required`, `balance`, `run_id` …).
+        details: further fields of the answer (`required`, `balance`, `run_id` …).
     """
 
     def __init__(self, code: str, message: str, **details: Any) -> None:
@@ -47,34 +47,34 @@ class ModelError(Exception):
         self.details = details
 
 
-class Invalid(ModelError):
-    """The input does not fit; `errors` names every field at once."""
+class Invalid(DomainError):
+    """The input is invalid; `errors` lists all errors at once."""
 
     def __init__(self, errors: Sequence[FieldError], code: str = "invalid_input") -> None:
         super().__init__(code, "; ".join(f"{e.pointer or '/'}: {e.message}" for e in errors[:3]))
         self.errors = list(errors)
 
 
-class NotFound(ModelError):
-    """No such thing, or another account's: the two answer alike."""
+class NotFound(DomainError):
+    """The object does not exist or belongs to another account: both answer alike."""
 
     def __init__(self, noun: str) -> None:
         super().__init__("not_found", f"There is no such {noun}.")
 
 
-class Conflict(ModelError):
-    """The state of things does not allow it now."""
+class Conflict(DomainError):
+    """The current state of an object does not allow the request."""
 
 
-class Unauthenticated(ModelError):
-    """No credential, or one that is not valid."""
+class Unauthenticated(DomainError):
+    """The request has no credential, or an invalid one."""
 
 
-class Forbidden(ModelError):
-    """A valid credential that may not do this."""
+class Forbidden(DomainError):
+    """The credential is valid but does not permit the request."""
 
 
-class InsufficientCredits(ModelError):
+class InsufficientCredits(DomainError):
     """The balance does not cover the price."""
 
     def __init__(self, required: int, balance: int) -> None:
@@ -86,14 +86,14 @@ class InsufficientCredits(ModelError):
         )
 
 
-class VersionMismatch(ModelError):
+class VersionMismatch(DomainError):
     """The object has changed since the version that the client names."""
 
     def __init__(self, current: int) -> None:
         super().__init__("version_mismatch", f"The current version is {current}.", version=current)
 
 
-class RateLimited(ModelError):
+class RateLimited(DomainError):
     """Too many requests in the window.
 
     Attributes:
@@ -107,16 +107,16 @@ class RateLimited(ModelError):
         self.headers = headers
 
 
-class TooManyStreams(ModelError):
-    """The account has as many streams and waits open as it may have."""
+class TooManyStreams(DomainError):
+    """The account has as many open streams and waits as it may have."""
 
     def __init__(self, limit: int) -> None:
         message = f"The account has {limit} streams and waits open, and may have no more: close some of them."
         super().__init__("too_many_streams", message, limit=limit)
 
 
-class Unavailable(ModelError):
-    """A part that this needs is away for now."""
+class Unavailable(DomainError):
+    """A component that the request needs is unavailable for now."""
 
     def __init__(self, code: str, message: str, *, retry_after: int = 1, **details: Any) -> None:
         super().__init__(code, message, **details)

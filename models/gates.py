@@ -1,8 +1,8 @@
-"""Gates: how many runs of a workflow may be under way at a time, and how many are.
+"""Gates: the limit on runs of a workflow that are under way, and their number now.
 
-A run has passed its gate once it was claimed, until it ends. A claim locks the gates that it lets runs
-through and passes over those that somebody else has locked; an end locks them last. Runs beyond the limit are
-held: they stand in no queue until an end, or the sweep, promotes them.
+A run passes its gate when it is claimed, and counts there until it ends. A claim locks the gates of the runs
+that it takes and skips gates that another transaction has locked. The end of a run locks its gate last. Runs
+beyond the limit are held: they are in no queue until the end of another run, or the sweep, promotes them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Gate(SQLModel, table=True):
     """The gate of a workflow that limits its runs.
 
     Attributes:
-        lim: how many may be under way.
-        begun: how many have begun and not ended; those that wait count.
+        lim: the highest number of runs under way.
+        begun: the number of runs that have begun and not ended, including runs that wait.
     """
 
     __tablename__ = "gates"  # pyright: ignore[reportAssignmentType]
@@ -39,7 +39,7 @@ class Gate(SQLModel, table=True):
     begun: int = Field(sa_column=Column(Integer, nullable=False, server_default="0"))
 
 
-# Of the account: there is an index of that.
+# The account is part of the condition because an index on it exists.
 _RUNS: LiteralString = (
     "account_id = (select account_id from automations where id = %(id)s) and automation_id = %(id)s"
 )
@@ -48,16 +48,16 @@ _COUNT: LiteralString = "(select count(*) from run_work where " + _RUNS + " and 
 
 
 async def set_limit(connection: Connection, automation_id: UUID, limit: int | None) -> None:
-    """Say how many runs of a workflow may be under way; None for any number. Run it inside a transaction.
+    """Set how many runs of a workflow may be under way; None for no limit. Run it inside a transaction.
 
-    Its runs that wait in a queue change to that of the gate, or leave it.
+    Runs of the workflow that wait in a queue are moved to the gate, or away from it.
     """
     wanted = {"id": automation_id, "limit": limit, "gate": NONE if limit is None else automation_id}
     cursor = await connection.execute("select lim from gates where workflow_id = %(id)s", wanted)
     before = await cursor.fetchone()
     if (before and before["lim"]) == limit:
         return
-    # Before the gate, as an end does: neither waits for the other.
+    # Lock runs before the gate, in the same order as the end of a run does: so there is no deadlock.
     await connection.execute(
         "select from run_work where " + _CHANGING + " order by run_id for update", wanted
     )
@@ -94,21 +94,22 @@ where workflow_id = %(gate)s returning lim - begun as room
 
 
 async def promote(connection: Connection, after: UUID) -> tuple[int, UUID]:
-    """Count again at the gates where runs are held, and queue as many of these as there is room for.
+    """Recount the gates that hold runs, and queue as many held runs as each has room for.
 
-    Ends do so one by one; this is for what made room otherwise, such as a limit that was raised.
+    The end of a run promotes one held run. This sweep covers room that appears otherwise, such as by a higher
+    limit.
 
     Args:
         connection: outside a transaction.
-        after: the gate that the sweep before has come to; `NONE` to begin with the first.
+        after: the last gate that the sweep before has visited; `NONE` to begin with the first.
 
     Returns:
-        How many were queued, and what to give as `after` next.
+        The number of runs that were queued, and the `after` of the next sweep.
     """
     cursor = await connection.execute(_FIND_HELD, {"after": after, "most": _AT_ONCE, "none": NONE})
     found, promoted = await cursor.fetchall(), 0
     for row in found:
-        # Of very many gates nearly all are full: these are neither locked nor written.
+        # Of very many gates nearly all are full: a full gate is neither locked nor written.
         if row["has_room"]:
             promoted += await _promote(connection, row["gate"])
     return promoted, found[-1]["gate"] if len(found) == _AT_ONCE else NONE
@@ -121,7 +122,7 @@ async def _promote(connection: Connection, gate: UUID) -> int:
         )
         if not cursor.rowcount:
             return 0
-        # A statement of its own: it sees what claims and ends have committed until the gate was locked.
+        # A separate statement, so that it sees all that claims and ends committed before the gate was locked.
         cursor = await connection.execute(_RECOUNT, {"gate": gate, "none": NONE})
         row = await cursor.fetchone()
         room = min(row["room"], _MOST_PROMOTED) if row else 0

@@ -1,9 +1,9 @@
-"""Idempotency keys: the answer to a request, kept so that its repeat gets the same one.
+"""Idempotency keys: the stored answer of a request, so that a repeated request gets the same answer.
 
-A request claims its key in a transaction of its own, works, and stores its answer. Claims have a lease:
-when a process dies in the middle, the next repeat takes the claim over, with the same claim id, so that
-what was charged or started under that id is not charged or started again. So it is after an error that
-does not say whether the work was done.
+A request claims its key in a transaction of its own, works, and stores its answer. Claims have a lease. If a
+process dies in the middle, the next repeat takes over the claim with the same claim id, so that charges and
+starts under that id do not happen twice. The same holds after an error that leaves open whether the work was
+done.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlalchemy import Column, DateTime, ForeignKey, Index, LargeBinary, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from models.errors import Conflict, ModelError
+from models.errors import Conflict, DomainError
 from models.identifiers import new_id
 
 KEPT_HOURS = 24
@@ -24,7 +24,7 @@ LEASE_SECONDS = 60
 
 
 class IdempotencyKey(SQLModel, table=True):
-    """A request that carried a key: under way while `answer` is null."""
+    """A request that carried a key; it is under way while `answer` is null."""
 
     __tablename__ = "idempotency_keys"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
@@ -49,10 +49,10 @@ class Request:
     """The request that a key belongs to.
 
     Attributes:
-        account_id: who asks.
+        account_id: the account that sent the request.
         key: the header's value.
-        method: of HTTP.
-        path: with its ids.
+        method: the HTTP method.
+        path: the URL's path, with its ids.
         fingerprint: a hash of query and body.
     """
 
@@ -68,8 +68,8 @@ class Claim:
     """The right to do the work of a key.
 
     Attributes:
-        id: the same over takeovers: name charges and starts by it.
-        holder: who does it now; a holder that lost its lease can no longer store an answer.
+        id: stays the same when the claim is taken over; charges and starts are named by it.
+        holder: identifies the current holder; a holder that lost its lease can no longer store an answer.
         answer: the sealed answer, if the work was done before.
     """
 
@@ -78,8 +78,8 @@ class Claim:
     answer: bytes | None
 
 
-class KeyReused(ModelError):
-    """The key came before, with another request."""
+class KeyReused(DomainError):
+    """The key was used before, with another request."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -88,7 +88,7 @@ class KeyReused(ModelError):
 
 
 class InProgress(Conflict):
-    """The first request with this key is still at work."""
+    """The first request with this key is still running."""
 
     def __init__(self) -> None:
         super().__init__("idempotency_in_progress", "The first request with this key is still at work.")
@@ -110,11 +110,11 @@ returning id, holder, answer
 
 
 async def claim(connection: Connection, request: Request) -> Claim:
-    """Claim the work of a key, or find its answer. Commits by itself: give it no open transaction.
+    """Claim the work of a key, or return its stored answer. It commits: call it outside a transaction.
 
     Raises:
         KeyReused: the key came with another request.
-        InProgress: the first request is still at work.
+        InProgress: the first request is still running.
     """
     holder = new_id()
     values = {
@@ -133,7 +133,7 @@ async def claim(connection: Connection, request: Request) -> Claim:
         )
         row = await cursor.fetchone()
         if row is None:
-            continue  # given up between the two statements: claim anew
+            continue  # deleted between the two statements: claim again
         if row.pop("fingerprint") != request.fingerprint:
             raise KeyReused
         if row["answer"] is None:
@@ -142,7 +142,7 @@ async def claim(connection: Connection, request: Request) -> Claim:
 
 
 async def store(connection: Connection, claim: Claim, answer: bytes) -> None:
-    """Keep the sealed answer for the repeats."""
+    """Store the sealed answer for repeated requests."""
     await connection.execute(
         "update idempotency_keys set answer = %s where id = %s and holder = %s",
         (answer, claim.id, claim.holder),
@@ -150,7 +150,7 @@ async def store(connection: Connection, claim: Claim, answer: bytes) -> None:
 
 
 async def give_up(connection: Connection, claim: Claim) -> None:
-    """Forget the claim: nothing came of the request, and a repeat may try again."""
+    """Delete the claim of a request that had no effect, so that a repeat can try again."""
     await connection.execute(
         "delete from idempotency_keys where id = %s and holder = %s and answer is null",
         (claim.id, claim.holder),
@@ -158,7 +158,7 @@ async def give_up(connection: Connection, claim: Claim) -> None:
 
 
 async def release(connection: Connection, claim: Claim) -> None:
-    """End the lease: a repeat takes the claim over at once, and finds what was done under its id."""
+    """End the lease, so that a repeat takes over the claim at once and finds work done under its id."""
     await connection.execute(
         "update idempotency_keys set leased_until = now() where id = %s and holder = %s and answer is null",
         (claim.id, claim.holder),
@@ -166,5 +166,5 @@ async def release(connection: Connection, claim: Claim) -> None:
 
 
 async def forget_expired(connection: Connection) -> None:
-    """Remove the answers that were kept long enough."""
+    """Delete the answers that have expired."""
     await connection.execute("delete from idempotency_keys where expires_at < now()")

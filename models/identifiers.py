@@ -12,21 +12,21 @@ _last = 0
 
 
 def new_id() -> UUID:
-    """A new UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then 74 random bits.
+    """Return a new UUIDv7 (RFC 9562): 48 bits of Unix milliseconds, then 74 random bits.
 
-    Within a process each is greater than the one before, also within a millisecond.
+    Within a process each id is greater than the one before, even in the same millisecond.
     """
     global _last
     value = time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF000 << 64) & ~(0xC000 << 48) | 0x7000 << 64 | 0x8000 << 48
     with _lock:
-        # Counting up stays below the version and variant bits for as long as a millisecond can last.
+        # Counting up cannot reach the version and variant bits within one millisecond.
         value = _last = value if value > _last else _last + 1
     return UUID(int=value)
 
 
 def parse_id(text: str) -> UUID | None:
-    """The UUID written as `text` in its canonical form, or None: a malformed id is simply an unknown one."""
+    """Return the UUID written as `text` in canonical form, or None: a malformed id is treated as unknown."""
     try:
         value = UUID(text)
     except ValueError:

@@ -1,14 +1,16 @@
 """Rate limits that hold over all processes: one row a subject, one statement for many decisions.
 
-Any window of the stated length holds at most the stated number of requests, however many processes ask at
-once. The row logs when requests were admitted:
+Any window of the given length admits at most the given number of requests, from all processes together. The
+row logs when requests were admitted:
 
-- Up to 120 requests, each has its own moment. A request is refused only if the window is really full.
-- Above that, time is cut into cells of 1/120 of the window. All requests of a cell count until the end of the
+- Up to 120 requests, the log stores the moment of each. A request is refused only if the window is really
+  full.
+- Above that, time is divided into cells of 1/120 of the window. All requests of a cell count until the end of
+  the
   cell is as old as the window, so each counts at least as long as it must. At worst a subject waits one
   cell longer than necessary.
 
-The table is unlogged: a crash of the database forgets the log.
+The table is unlogged: a crash of the database empties the log.
 """
 
 from __future__ import annotations
@@ -27,18 +29,18 @@ from settings import Rate
 EXACT_REQUESTS = CELLS = 120
 
 Subject = tuple[str, str]
-"""The name of a limit, and who is counted: an account, an address, a workflow."""
+"""The name of a limit, and the account, address or workflow that is counted."""
 
 
 class Window(SQLModel, table=True):
     """The log of one subject under one limit.
 
     Attributes:
-        asked_at: when the latest statement asked.
-        admitted: how many requests that statement admitted.
+        asked_at: the time of the latest statement.
+        admitted: the number of requests that statement admitted.
         moments: when requests were admitted, ascending: the moments themselves, or the ends of their cells.
-        totals: for each moment, how many requests were admitted until then.
-        forgotten: how many of these requests have left the log, because the window has passed them.
+        totals: for each moment, the number of requests admitted until then.
+        forgotten: the number of requests that have left the log because they are older than the window.
     """
 
     __tablename__ = "rate_windows"  # pyright: ignore[reportAssignmentType]
@@ -60,9 +62,9 @@ class Admission:
     """The decision on the requests of one subject.
 
     Attributes:
-        admitted: how many of them may pass.
-        used: how many requests the window holds now.
-        room_in: seconds until the window has room for one more than now, and for one at least; more than 0.
+        admitted: the number of requests that may pass.
+        used: the number of requests in the window now.
+        room_in: seconds until the window has room for one more request than now; always more than 0.
         moment: the moment under which they are logged, for `give_back`.
     """
 
@@ -72,10 +74,10 @@ class Admission:
     moment: datetime
 
 
-# `excluded` is what is asked: its `admitted` is as many as an empty window admits. A conflict locks the row,
-# so decisions are made one after the other. Logged moments never go back, whoever gets the lock first.
-# `gone` counts the moments that are as old as the window. The rows are sorted, so that two processes that ask
-# for the same subjects cannot wait for each other.
+# `excluded` is the request: its `admitted` is the number that an empty window would admit. A conflict locks
+# the row, so decisions are made one after the other. Logged moments never go back, in any order of locking.
+# `gone` counts the moments that are as old as the window. The rows are sorted, so that two processes with the
+# same subjects cannot deadlock.
 _ADMIT = f"""
 insert into rate_windows as w
   (name, subject, requests, seconds, asked_at, admitted, moments, totals, forgotten)
@@ -115,8 +117,8 @@ async def admit(
     """Decide how many requests of each subject may pass, and log those.
 
     Args:
-        connection: any.
-        requests: for each subject how many requests, and their limit.
+        connection: inside or outside a transaction.
+        requests: for each subject the number of requests, and their limit.
         now: the time, for tests; without it Postgres' clock.
     """
     names, subjects = zip(*requests, strict=True)
@@ -135,12 +137,12 @@ async def admit(
 
 
 async def give_back(connection: Connection, subject: Subject, moment: datetime) -> None:
-    """Take an admitted request out of the log, if the log still has it.
+    """Remove an admitted request from the log, if it is still there.
 
     Args:
-        connection: any.
-        subject: whose request it was.
-        moment: of its admission.
+        connection: inside or outside a transaction.
+        subject: the subject of the request.
+        moment: the `moment` of its admission.
     """
     await connection.execute(
         "update rate_windows w set (moments, totals) = ("
@@ -154,22 +156,22 @@ async def give_back(connection: Connection, subject: Subject, moment: datetime) 
 
 
 async def hold(connection: Connection, subject: Subject, seconds: int) -> datetime | None:
-    """Take the only place that a subject has.
+    """Take the only permit of a subject.
 
     Returns:
-        What `release` needs; after so many seconds the place is free by itself. None if it is taken.
+        The moment to pass to `release`; None if the permit is taken. It expires after `seconds`.
     """
     admission = (await admit(connection, {subject: (1, Rate(1, seconds))}))[subject]
     return admission.moment if admission.admitted else None
 
 
 async def release(connection: Connection, subject: Subject, moment: datetime) -> None:
-    """Free a place, unless somebody else has taken it since."""
+    """Release a permit, unless it has expired and was taken again."""
     await give_back(connection, subject, moment)
 
 
 async def forget_ended(connection: Connection) -> None:
-    """Delete the logs in which no request counts any more."""
+    """Delete the logs that contain no request that still counts."""
     await connection.execute(
         "delete from rate_windows where asked_at < now() - 2 * make_interval(secs => seconds)"
     )

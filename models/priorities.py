@@ -1,8 +1,8 @@
-"""Priorities of runs: what a claim serves first."""
+"""Priorities of runs, in the order in which claims serve them."""
 
 from __future__ import annotations
 
 WAITED, INTERACTIVE, BULK = 1, 2, 4
-"""Of runs for whose answer somebody waits, that somebody has started, and that came in bulk or by a clock."""
+"""Runs that a client waits for, runs that a person started, and bulk or scheduled runs."""
 ALONE = 10
-"""Is added to that of a run that was lost with its worker twice: a worker that has nothing else takes it."""
+"""Added for a run that was lost twice with its worker: only a worker with nothing else claims it."""

@@ -1,6 +1,6 @@
 """Inputs and outputs of runs: measured in Postgres, and loaded only as far as an answer has room for them.
 
-They are loaded as they are stored (`StoredJson`), so that an answer takes no more memory than its bytes.
+They stay in their stored form (`StoredJson`), so that an answer takes no more memory than its bytes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from database import Connection
 from models.views import StoredJson, View
 
 MAX_BYTES = 4 * 1024 * 1024
-"""What an answer about runs has at most, as JSON."""
+"""The largest answer about runs, in bytes of JSON."""
 ROOM = MAX_BYTES - 256 * 1024
-"""What the inputs and outputs of a run have of that: the rest is for 100 steps without them."""
+"""The part of it for the inputs and outputs of a run: the rest is for 100 steps without them."""
 SMALL = 16 * 1024
-"""What they have where many runs are read together."""
+"""The part for each run where many runs are read together."""
 THE_RUN = ""
-"""The `step_id` of the values of the run itself."""
+"""The `step_id` of the run's own values."""
 
 
 class ValueRef(NamedTuple):
-    """Names one value of a run: its input, or the input or output of a step."""
+    """The name of one value of a run: its input, or the input or output of a step."""
 
     run_id: UUID
     step_id: str
@@ -47,8 +47,8 @@ coalesce(json_agg(
     'error', json_build_object('code', i.error->'code', 'message', i.error->'message')) end
   order by i.item), '[]')
 """
-"""The output of a step that is gathered: those of its items, `i`."""
-# What stands in the row, maybe compressed, is known without reading it.
+"""The gathered output of a step: the outputs of its items, `i`."""
+# The stored, maybe compressed, size is read without loading the value.
 _STORED_BYTES: LiteralString = (
     "(select coalesce(sum(pg_column_size(output)), 0) from run_step_items"
     " where run_id = s.run_id and step_id = s.step_id)"
@@ -62,17 +62,17 @@ OUTPUT_BYTES: LiteralString = (
     " case when " + _STORED_BYTES + " > %(most)s then " + _STORED_BYTES + " else " + _ITEM_BYTES + " end"
     " else coalesce(octet_length(s.output::text), 0) end::bigint"
 )
-"""How many bytes the output of a step `s` has as JSON; at least so many if they are more than `most`."""
+"""The size of the output of a step `s` as JSON, in bytes; only a lower bound if it exceeds `most`."""
 
 
-def url_of(ref: ValueRef) -> str:
-    """Return the path at which the API has a value."""
+def value_url(ref: ValueRef) -> str:
+    """Return the API's path to a value."""
     steps = f"/steps/{ref.step_id}" if ref.step_id != THE_RUN else ""
     return f"/api/workflows/runs/{ref.run_id}{steps}/{ref.part}"
 
 
 def choose(sizes: Iterable[tuple[ValueRef, int]], room: int) -> set[ValueRef]:
-    """Choose the values that are shown: the smallest first, as long as there is room."""
+    """Choose the values to show: the smallest first, as long as there is room."""
     chosen: set[ValueRef] = set()
     for ref, size in sorted(sizes, key=lambda one: one[1]):
         room -= size
@@ -83,10 +83,10 @@ def choose(sizes: Iterable[tuple[ValueRef, int]], room: int) -> set[ValueRef]:
 
 
 def shown(ref: ValueRef, size: int, loaded: Mapping[ValueRef, StoredJson]) -> StoredJson | Omitted | None:
-    """Return a value of this size as it is shown: whole, or as omitted if it was not loaded."""
+    """Return a value of this size as an answer shows it: whole, or as `Omitted` if it was not loaded."""
     if not size:
         return None
-    return loaded[ref] if ref in loaded else Omitted(bytes=size, url=url_of(ref))
+    return loaded[ref] if ref in loaded else Omitted(bytes=size, url=value_url(ref))
 
 
 _LOAD: LiteralString = """
@@ -104,7 +104,7 @@ select id, '', 'input', input from runs where id = any(%(inputs)s)
 
 
 async def load(connection: Connection, refs: Collection[ValueRef]) -> dict[ValueRef, StoredJson]:
-    """Load values as they are stored; those that are null are left out."""
+    """Load values in their stored form, without those that are null."""
     if not refs:
         return {}
     of_steps = [ref for ref in refs if ref.step_id != THE_RUN]

@@ -1,4 +1,4 @@
-"""The base of what the API shows, and how it becomes JSON."""
+"""The base class of the API's answers, and their conversion to JSON."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pydantic import BaseModel, ConfigDict
 
 
 class View(BaseModel):
-    """An answer that always has all of its fields: OpenAPI calls those with a default required too."""
+    """An answer that always has all of its fields: OpenAPI lists fields with a default as required too."""
 
     model_config = ConfigDict(frozen=True, json_schema_serialization_defaults_required=True)
 
 
 class StoredJson:
-    """A JSON value as it is stored. It is sent on unread: parsed, it can take twenty times the memory."""
+    """A JSON value in its stored form. It is sent without parsing, which can take twenty times the memory."""
 
     __slots__ = ("raw",)
 
     def __init__(self, raw: str | bytes) -> None:
-        """Wrap what Postgres gives."""
+        """Wrap the text or bytes that Postgres returns."""
         self.raw = raw.encode() if isinstance(raw, str) else raw
 
     def __eq__(self, other: object) -> bool:

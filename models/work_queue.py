@@ -1,7 +1,7 @@
-"""Rows that have a Temporal workflow each: claimed, marked when that has begun, probed while at work.
+"""Rows that have a Temporal workflow each: claimed, marked when it has begun, probed while it works.
 
-`probed_at` says when a row was claimed, or when its workflow was last looked for. Dispatchers look for a
-workflow by starting it once more: Temporal refuses that, and then says what has become of the first.
+`probed_at` is the time when a row was claimed or its workflow was last probed. Dispatchers probe a workflow
+by starting it once more: Temporal refuses that, and its answer contains the state of the first.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class WorkflowTable(Generic[Claimed]):
 
     Attributes:
         name: the name of the table.
-        columns: what it takes to start the workflow of a row.
+        columns: the columns needed to start the workflow of a row.
         claimed: the class that holds these columns.
-        begun: the column that says when Temporal had accepted the workflow.
+        begun: the column with the time when Temporal accepted the workflow.
         at_work: the condition for a row whose workflow is needed.
     """
 
@@ -37,16 +37,16 @@ class WorkflowTable(Generic[Claimed]):
     at_work: LiteralString = "completed_at is null and status = 'running'"
 
     async def mark_begun(self, connection: Connection, id: UUID) -> None:
-        """Note that Temporal has accepted the workflow of a row."""
+        """Record that Temporal has accepted the workflow of a row."""
         await connection.execute(
             f"update {self.name} set {self.begun} = clock_timestamp() where id = %s and {self.begun} is null",
             (id,),
         )
 
     async def find_unseen(self, connection: Connection, limit: int = 32) -> list[Claimed]:
-        """Find rows whose workflow is to be looked for: not begun for 5 s, or not probed for a minute.
+        """Find rows whose workflow must be probed: not begun after 5 s, or not probed for a minute.
 
-        A row that is found is not found again for as long.
+        A row that was found is not found again for the same time.
         """
         cursor = await connection.execute(
             f"update {self.name} set probed_at = clock_timestamp() where id = any(array("
@@ -62,12 +62,13 @@ class WorkflowTable(Generic[Claimed]):
 
 @dataclass(frozen=True, kw_only=True)
 class AccountQueue(WorkflowTable[Claimed]):
-    """A table whose rows are claimed one by one, in turns of their accounts.
+    """A table whose rows are claimed one by one, with the accounts taking turns.
 
     Attributes:
-        lock: any number that no other lock has: claims take turns, so that each counts what others claimed.
-        waits: the condition for a row at work that takes no room.
-        begins: what else a claim sets, after a comma; `m.now` is its time.
+        lock: a number that no other lock uses: claims run one after the other, so that each counts earlier
+        claims.
+        waits: the condition for a row that is at work but takes no room.
+        begins: further assignments of a claim, after a comma; `m.now` is its time.
     """
 
     lock: int
@@ -75,14 +76,14 @@ class AccountQueue(WorkflowTable[Claimed]):
     begins: LiteralString = ""
 
     async def claim(self, connection: Connection, room: int, **values: float) -> list[Claimed]:
-        """Claim rows that are queued, those of accounts that have few at work first.
+        """Claim queued rows, first those of accounts that have few at work.
 
-        The nth row of an account comes after the (n-1)th of all others. An account has at most as many at
-        work as are free, so that there is always room for another one.
+        The nth row of an account comes after the (n-1)th of all others. An account has at most as many rows
+        at work as are free, so that there is always room for another one.
 
         Args:
             connection: outside a transaction.
-            room: how many may be at work in the installation.
+            room: the number of rows that may be at work in the installation.
             values: the parameters of `waits`.
         """
         statement: LiteralString = f"""
@@ -111,14 +112,14 @@ returning {self.columns}
             return [self.claimed(**row) for row in await cursor.fetchall()]
 
     async def count_unfinished(self, connection: Connection) -> dict[str, int]:
-        """Return how many rows of the installation have not ended, by status."""
+        """Return the number of rows of the installation that have not ended, by status."""
         return await count_by_status(
             connection, f"(select status from {self.name} where completed_at is null)", "queued", "running"
         )
 
 
 async def count_by_status(connection: Connection, rows: LiteralString, *statuses: str) -> dict[str, int]:
-    """Return how many of some rows, a table or a subquery, have each of these statuses."""
+    """Return how many of the rows of a table or a subquery have each of these statuses."""
     cursor = await connection.execute(
         "select s.status, count(w.status)::int as n from unnest(%s::text[]) as s (status)"
         f" left join {rows} w using (status) group by s.status order by s.status",

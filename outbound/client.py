@@ -230,7 +230,7 @@ class Outbound:
         host = f"{target.raw_host}:{target.port}"
         async with self._hosts.taken(owner, host), self._places.taken(owner):
             await room.grow(CALL_BYTES)
-            while not (lease or self.lease()).may_begin:
+            while not (lease or self.lease()).can_start_calls:
                 if lease is not None and lease.lost:
                     raise LeaseLost("Others may be making this call.")
                 await asyncio.sleep(_LEASE_SECONDS)

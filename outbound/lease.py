@@ -14,7 +14,7 @@ class Lease(Protocol):
         ...
 
     @property
-    def may_begin(self) -> bool:
+    def can_start_calls(self) -> bool:
         """Whether a call may begin now."""
         ...
 
@@ -27,11 +27,11 @@ class Free:
     """The lease of a process whose calls nobody takes over."""
 
     lost = False
-    may_begin = True
+    can_start_calls = True
 
 
 class Lost:
     """The lease of a process that has none at the moment."""
 
     lost = True
-    may_begin = False
+    can_start_calls = False

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import psycopg
 
 import logs
-from models.errors import InsufficientCredits, Invalid, ModelError
+from models.errors import DomainError, InsufficientCredits, Invalid
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.billing import Payer
 from providers.lookup.coverage import credits_for_query
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
     position: int
     text: str
-    outcome: LookupResult | ModelError
+    outcome: LookupResult | DomainError
     repeated: bool
 
 
@@ -68,7 +68,7 @@ class _Query:
 
     text: str
     positions: list[int]
-    error: ModelError | None = None
+    error: DomainError | None = None
 
 
 class _Done(NamedTuple):
@@ -172,7 +172,7 @@ class BulkSearch:
 
     async def _next(self) -> _Done:
         done = await self._done.get()
-        if isinstance(done.outcome, ModelError | LookupResult):
+        if isinstance(done.outcome, DomainError | LookupResult):
             return done
         raise done.outcome
 
@@ -187,8 +187,8 @@ class BulkSearch:
             self._tokens.close()
         paid, answers = iter(charged.delivered), list[Answer]()
         for query, outcome in done:
-            given = outcome if isinstance(outcome, ModelError) else next(paid) or _unpaid()
-            assert isinstance(given, LookupResult | ModelError)
+            given = outcome if isinstance(outcome, DomainError) else next(paid) or _unpaid()
+            assert isinstance(given, LookupResult | DomainError)
             for position in query.positions:
                 text = self._question.texts[position]
                 answers.append(Answer(position, text, given, position != query.positions[0]))
@@ -207,7 +207,7 @@ class BulkSearch:
             await self._done.put(_Done(query, outcome))
 
     async def _look_up(self, query: _Query) -> LookupResult | Exception:
-        """What was found, or why the query fails; or why all of them do, if it is no ModelError."""
+        """What was found, or why the query fails; or why all of them do, if it is no DomainError."""
         asked = self._question
         try:
             async with self._places.taken(str(self._payer.account_id)):
@@ -216,13 +216,13 @@ class BulkSearch:
                 )
                 # One that is answered from data on this machine has let nobody else go on.
                 await asyncio.sleep(0)
-        except ModelError as error:
+        except DomainError as error:
             return error
         except psycopg.Error as error:
             return error
         except Exception as error:
             _log.error("bulk_query_failed", kind=asked.kind, position=query.positions[0], exc_info=error)
-            return ModelError("internal_error", "The answer made us fail.")
+            return DomainError("internal_error", "The answer made us fail.")
         if asked.kind == "company":
             # The query is paid, and not each person that is found.
             return replace(result, credits=credits_for_query(result))
@@ -262,8 +262,8 @@ class _Tokens:
         self.left = -self._taken
 
 
-def _unpaid() -> ModelError:
-    return ModelError("insufficient_credits", "The credits do not reach to this query.")
+def _unpaid() -> DomainError:
+    return DomainError("insufficient_credits", "The credits do not reach to this query.")
 
 
 async def _queries_of(question: Question) -> list[_Query]:
@@ -279,7 +279,7 @@ async def _queries_of(question: Question) -> list[_Query]:
             queries.setdefault(normalise(text, "").text, _Query(text, [])).positions.append(position)
         except Invalid as refused:
             error = refused.errors[0]
-            invalid.append(_Query(text, [position], ModelError(error.code, error.message)))
+            invalid.append(_Query(text, [position], DomainError(error.code, error.message)))
         characters += min(len(text), LONGEST)
         if characters > _CHARACTERS_IN_A_ROW:
             characters = 0

@@ -13,7 +13,7 @@ from language.validation.definition import MAX_FINDINGS, Report
 from language.validation.doubts import Answers
 from models.accounts import secrets
 from models.automations import automations, definitions, templates
-from models.automations.automations import Readings
+from models.automations.automations import DataReads
 from models.automations.definitions import READ_ONLY, LookupFields, Rules
 from models.identifiers import parse_id
 from models.monitors import monitors
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     """What came of a document, and what its definition reads if there is nothing wrong with it."""
 
     report: Report
-    readings: Readings | None
+    readings: DataReads | None
 
 
 async def check(
@@ -74,7 +74,7 @@ async def check(
     """
     given_secrets = given_secrets or {}
     async with database.connection() as connection:
-        names = await secrets.names(connection, account_id) | given_secrets.keys()
+        names = await secrets.list_names(connection, account_id) | given_secrets.keys()
         given = templates.fill_in(document, names) if automation_id is None else document
         if isinstance(given, Finding):
             return Found(Report(None, "draft", [given], []), None)
@@ -161,7 +161,7 @@ async def _find_weak_secret(
     if not isinstance(scheme, str) or not isinstance(name, str) or scheme not in signatures.SIGNED_BY:
         return []
     try:
-        stored = await secrets.values(connection, keyring, account_id, [name])
+        stored = await secrets.load_values(connection, keyring, account_id, [name])
     except UnsealError:
         return []  # events are refused until it is stored anew
     value = given.get(name) or stored.get(name)
@@ -174,7 +174,7 @@ def _member(value: Any, name: str) -> Any:
     return cast(dict[str, Any], value).get(name) if isinstance(value, dict) else None
 
 
-async def readings_of(pool: ProcessPool, account_id: UUID, definition: Definition) -> Readings:
+async def readings_of(pool: ProcessPool, account_id: UUID, definition: Definition) -> DataReads:
     """What a definition reads that is stored already.
 
     Raises:
@@ -192,8 +192,10 @@ def _found(
     answers: Answers,
 ) -> Found:
     report = definitions.validate(document, names, networks, fields, answers)
-    return Found(report, None if report.definition is None else automations.readings_of(report.definition))
+    return Found(
+        report, None if report.definition is None else automations.find_data_reads(report.definition)
+    )
 
 
-def _readings(ask: Ask, definition: Definition) -> Readings:
-    return automations.readings_of(definition)
+def _readings(ask: Ask, definition: Definition) -> DataReads:
+    return automations.find_data_reads(definition)

@@ -24,7 +24,7 @@ from language.step_evaluation import Request
 from models import limits
 from models.automations import run_targets
 from models.automations.automation_views import WorkflowView
-from models.errors import Conflict, FieldError, Invalid, ModelError, NotFound, Unavailable
+from models.errors import Conflict, DomainError, FieldError, Invalid, NotFound, Unavailable
 from models.identifiers import new_id
 from models.inputs.inputs import InputSchema
 from models.runs.run_views import RunView, view_of
@@ -247,7 +247,7 @@ async def _answer(
         return StepError(code="workflow_not_found", message="There is no such workflow any more.")
     except Conflict as error:
         return StepError(code=error.code, message=error.message)
-    return target.entry.input_schema
+    return target.spec.input_schema
 
 
 async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | StepError:
@@ -257,7 +257,7 @@ async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | St
         result = await lookups.dry_run(
             step.kind, text, pointer=step.config.pointer, fields=step.config.fields
         )
-    except ModelError as error:
+    except DomainError as error:
         return StepError(code=error.code, message=error.message)
     answer = result.answer(shown="failed", fields=step.config.fields)
     if any(source.spec.name == samples.NAME for source, _ in result.outcomes):

@@ -20,7 +20,7 @@ from language import triggers
 from language.expressions import Budget, ExpressionError
 from language.expressions.values import MAX_NODES
 from language.triggers import Trigger
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.errors import FieldError, Invalid, Unavailable
 from models.inputs.inputs import INLINE_CHECKS, MAX_CHECKS, InputSchema
 from services.process_pool import Ask, ProcessPool
@@ -54,7 +54,7 @@ class EventChecks:
         self._waiting: Counter[UUID] = Counter()
 
     async def dedupe_value(
-        self, target: Target, payload: Any, request: Mapping[str, Any], charge: Charge
+        self, target: RunTarget, payload: Any, request: Mapping[str, Any], charge: Charge
     ) -> str | None:
         """The value of the workflow's `dedupe` for this event as JSON; None when it has none or gives null.
 
@@ -78,7 +78,7 @@ class EventChecks:
         return found
 
     async def check_input(
-        self, target: Target, payload: Any, pointer: str, charge: Charge | None = None
+        self, target: RunTarget, payload: Any, pointer: str, charge: Charge | None = None
     ) -> None:
         """See whether the workflow takes this input, which stands at a pointer in the request.
 
@@ -86,8 +86,8 @@ class EventChecks:
             Invalid: naming the places where it does not meet the `input_schema`.
             ChecksWaiting, PoolBusy, WorkLost: as `dedupe_value`.
         """
-        if target.entry.input_schema is not None:
-            await self.check_schema(target.account_id, target.entry.input_schema, payload, pointer, charge)
+        if target.spec.input_schema is not None:
+            await self.check_schema(target.account_id, target.spec.input_schema, payload, pointer, charge)
 
     async def check_schema(
         self,

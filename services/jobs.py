@@ -7,9 +7,9 @@ from typing import Any, TypeAlias, cast
 
 import orjson
 
-from models.errors import Invalid, ModelError
+from models.errors import DomainError, Invalid
 from models.jobs.jobs import JobType
-from models.jobs.queue import Chunk, Found, Wanted
+from models.jobs.queue import Chunk, RowAnswer, TargetRow
 from models.jobs.results import Result
 from models.lookups import cached_answers
 from models.monitors.fields import known_fields
@@ -33,8 +33,8 @@ def limit_of(type: JobType) -> int | None:
 
 
 def found(
-    chunk: Chunk, wanted: Wanted, result: LookupResult, keyring: Keyring, *, given_up: bool = False
-) -> Found:
+    chunk: Chunk, wanted: TargetRow, result: LookupResult, keyring: Keyring, *, given_up: bool = False
+) -> RowAnswer:
     """Say what is to be recorded of an answer.
 
     Args:
@@ -45,7 +45,7 @@ def found(
         given_up: some source was waited for in vain.
     """
     if suppressed(result.outcomes):
-        error = ModelError("suppressed", "Nothing is to be looked up of this person.")
+        error = DomainError("suppressed", "Nothing is to be looked up of this person.")
         return failed(chunk, wanted, error)
     data = result.told(chunk.fields)
     if chunk.type == "websearch" and "results" in data:
@@ -53,7 +53,7 @@ def found(
     block = None
     if result.credits and KINDS[chunk.type].block:
         block = chunk.account_id, chunk.type, cached_answers.query_hash(keyring, chunk.type, result.query)
-    return Found(
+    return RowAnswer(
         chunk.job_id,
         wanted.number,
         wanted.row_count,
@@ -65,12 +65,12 @@ def found(
     )
 
 
-def failed(chunk: Chunk, wanted: Wanted, error: ModelError, *, given_up: bool = False) -> Found:
+def failed(chunk: Chunk, wanted: TargetRow, error: DomainError, *, given_up: bool = False) -> RowAnswer:
     """Say that a target could not be looked up."""
     # There is no body of a request in which the target stood somewhere.
     told = error.errors[0] if isinstance(error, Invalid) else error
     text = orjson.dumps({"code": told.code, "message": told.message}).decode()
-    return Found(chunk.job_id, wanted.number, wanted.row_count, error=text, given_up=given_up)
+    return RowAnswer(chunk.job_id, wanted.number, wanted.row_count, error=text, given_up=given_up)
 
 
 class Table:

@@ -12,7 +12,7 @@ from models.errors import Conflict, FieldError
 from models.lists.lists import TargetType
 from models.monitors.defaults import DEFAULTS
 from models.monitors.fields import Known, known_fields, unmatched, watch
-from models.monitors.monitors import Locked, MonitorView, Plan
+from models.monitors.monitors import LockedMonitor, MonitorSettings, MonitorView
 from models.monitors.results import Result
 from models.schedules.calendars import Calendar
 from models.schedules.schedules import cron_errors, timezone_errors
@@ -26,7 +26,7 @@ _MOVABLE_LISTS: tuple[Any, ...] = (list[str], list[str] | None)
 _STATUS_COLUMNS = ("target", "has_changes", "changed_fields", "error", "silent")
 
 
-def check_plan(type: TargetType, plan: Plan) -> list[FieldError]:
+def check_plan(type: TargetType, plan: MonitorSettings) -> list[FieldError]:
     """Find all that is wrong with what was chosen of a monitor, but for its list.
 
     Args:
@@ -38,7 +38,7 @@ def check_plan(type: TargetType, plan: Plan) -> list[FieldError]:
     return [*_calendar_errors(plan), *fields, *conditions]
 
 
-def _calendar_errors(plan: Plan) -> Iterator[FieldError]:
+def _calendar_errors(plan: MonitorSettings) -> Iterator[FieldError]:
     if plan.frequency is not None and plan.cron is not None:
         yield FieldError("/cron", "one_schedule", "Give one of frequency and cron.")
     found = list(timezone_errors(plan.timezone, "/timezone"))
@@ -47,7 +47,7 @@ def _calendar_errors(plan: Plan) -> Iterator[FieldError]:
     yield from (FieldError(*one) for one in found)
 
 
-def _field_errors(type: TargetType, plan: Plan) -> Iterator[FieldError]:
+def _field_errors(type: TargetType, plan: MonitorSettings) -> Iterator[FieldError]:
     known = known_fields(KINDS[type].answer)
     tracked = list(_unknown("tracked_fields", plan.tracked_fields, type, known))
     ignored = list(_unknown("ignored_fields", plan.ignored_fields, type, known))
@@ -122,7 +122,7 @@ def warn(
     return warnings_of_monitor(asked, count, calendar.period().total_seconds())
 
 
-def require_own_targets(locked: Locked) -> None:
+def require_own_targets(locked: LockedMonitor) -> None:
     """Refuse to change the targets of a monitor that watches a list.
 
     Raises:

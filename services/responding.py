@@ -15,7 +15,7 @@ from language.expressions.values import MAX_NODES
 from language.responding import RespondError, Response, ResponseTemplates
 from language.triggers import Respond, WebhookTrigger
 from models.automations import run_targets
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.run_values import ROOM, Omitted
 from models.runs import run_loading, runs
 from models.runs.run_views import RunView
@@ -32,7 +32,7 @@ class Failed(NamedTuple):
 
 
 async def respond(
-    database: Database, checks: EventChecks, target: Target, run: RunView, charge: Charge
+    database: Database, checks: EventChecks, target: RunTarget, run: RunView, charge: Charge
 ) -> Response | Failed | None:
     """The answer that the workflow gives for a run; None where it says nothing of it.
 
@@ -45,10 +45,12 @@ async def respond(
         run: one of it, which has ended.
         charge: takes what it has cost beyond what every event may.
     """
-    entry = target.entry
+    entry = target.spec
     if run.workflow_version != target.version:
         async with database.connection() as connection:
-            entry = await run_targets.load_entry(connection, target.automation_id, run.workflow_version)
+            entry = await run_targets.load_trigger_spec(
+                connection, target.automation_id, run.workflow_version
+            )
     given = entry.trigger.respond if isinstance(entry.trigger, WebhookTrigger) else None
     if given is None or run.status != "completed":
         return None

@@ -14,7 +14,7 @@ from uuid import UUID
 from database import Database, Listener
 from micro_batcher import MicroBatcher
 from models.runs import runs
-from models.runs.run_results import Result, read
+from models.runs.run_results import Result, read_payload
 from models.runs.run_views import RunView
 
 # How long whoever waits relies on being woken; longer while notifications are heard: they are seldom lost.
@@ -127,7 +127,7 @@ class RunWaiter:
 
     def told(self, payload: str) -> None:
         """Keep the results of runs whose ends are about to be told."""
-        for result in read(payload):
+        for result in read_payload(payload):
             self._heard[str(result.run_id)] = result
 
     def wake(self, id: str) -> None:

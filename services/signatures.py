@@ -20,8 +20,8 @@ import logs
 from database import Database
 from language.triggers import Signature, WebhookTrigger
 from models.accounts import secrets
-from models.automations.run_targets import Target
-from models.errors import Conflict, ModelError
+from models.automations.run_targets import RunTarget
+from models.errors import Conflict, DomainError
 from models.runs.acceptance import MAX_DEDUPE_LENGTH
 from sealing import Keyring, UnsealError
 
@@ -41,7 +41,7 @@ _log = logs.get(__name__)
 Headers = Mapping[str, str]
 
 
-class InvalidSignature(ModelError):
+class InvalidSignature(DomainError):
     """The signature of an event is missing, malformed, wrong or too old: which, only its sender can know."""
 
     def __init__(self, headers: Sequence[str]) -> None:
@@ -256,7 +256,7 @@ class Signatures:
         self._keyring = keyring
         self._known: dict[tuple[UUID, str], _Known] = {}
 
-    async def check(self, target: Target, headers: Headers, body: bytes) -> Signed:
+    async def check(self, target: RunTarget, headers: Headers, body: bytes) -> Signed:
         """See whether an event was signed as the trigger of its workflow asks, which must ask for it.
 
         Args:
@@ -292,7 +292,7 @@ class Signatures:
     async def _opened(self, account_id: UUID, name: str) -> str | None:
         try:
             async with self._database.connection() as connection:
-                return (await secrets.values(connection, self._keyring, account_id, [name])).get(name)
+                return (await secrets.load_values(connection, self._keyring, account_id, [name])).get(name)
         except UnsealError:
             _log.error("secret_not_opened", account_id=str(account_id))
             return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from models.errors import Invalid, ModelError
+from models.errors import DomainError, Invalid
 from models.lookups.silence import Reason
 from models.monitors import snapshots
 from models.monitors.comparison import compare
@@ -18,7 +18,7 @@ from models.monitors.conditions import keep_wanted, read_conditions
 from models.monitors.defaults import DEFAULTS
 from models.monitors.fields import known_fields, watch
 from models.monitors.first_hearing import Dating
-from models.monitors.queue import Chunk, Found
+from models.monitors.queue import Chunk, TargetResult
 from models.monitors.snapshots import Snapshot, carry_over, content_hash
 from providers.lookup.composition import compose
 from providers.lookup.coverage import answering, is_heard_of, silences
@@ -76,7 +76,7 @@ class Watching:
         since = self._chunk.before or self._chunk.created_at
         return max(0.0, own, min(half, (datetime.now(UTC) - since).total_seconds()))
 
-    def waits_of(self, looked: LookupResult | ModelError) -> dict[str, float]:
+    def waits_of(self, looked: LookupResult | DomainError) -> dict[str, float]:
         """Return for how many seconds each source of tracked fields is over its limit.
 
         Of a source with a server for each registry, the name is that of the server too.
@@ -96,7 +96,7 @@ class Watching:
         found = silences(self.kind, outcomes, self._watch)
         return {name for name, why in found.items() if why == "limited"}
 
-    def judge(self, position: int, target: str, stored: Stored | None, result: LookupResult) -> Found:
+    def judge(self, position: int, target: str, stored: Stored | None, result: LookupResult) -> TargetResult:
         """Compare the answer of a target with what was known of it.
 
         Args:
@@ -124,7 +124,7 @@ class Watching:
         data = None
         if stored is None or stored[0] != digest or self._chunk.full_refresh:
             data = _text(self._data(query, result, last, moment))
-        return Found(
+        return TargetResult(
             self._chunk.run_id,
             position,
             self._chunk.monitor_id,
@@ -141,7 +141,7 @@ class Watching:
             answered=answering(self.kind, result.outcomes, self._watch),
         )
 
-    def fail(self, position: int, target: str, stored: Stored | None, error: ModelError) -> Found:
+    def fail(self, position: int, target: str, stored: Stored | None, error: DomainError) -> TargetResult:
         """Say that a target could not be looked up: what was known of it stands."""
         silent = self._silent(self._outcomes(error), None if stored is None else snapshots.load(stored[1]))
         # There is no body of a request in which the target stood somewhere.
@@ -149,7 +149,7 @@ class Watching:
         unheard = bool(self._limited(self._outcomes(error)))
         return replace(self._failed(position, target, error.code, message), silent=silent, unheard=unheard)
 
-    def _outcomes(self, looked: LookupResult | ModelError) -> Outcomes:
+    def _outcomes(self, looked: LookupResult | DomainError) -> Outcomes:
         """What became of the sources; of a failure, as far as it names them."""
         if isinstance(looked, LookupResult):
             return looked.outcomes
@@ -162,10 +162,12 @@ class Watching:
 
     def _failed(
         self, position: int, target: str, code: str, message: str, *, forgotten: bool = False
-    ) -> Found:
+    ) -> TargetResult:
         error = _text({"code": code, "message": message})
         chunk = self._chunk
-        return Found(chunk.run_id, position, chunk.monitor_id, target, error=error, forgotten=forgotten)
+        return TargetResult(
+            chunk.run_id, position, chunk.monitor_id, target, error=error, forgotten=forgotten
+        )
 
     def _silent(self, outcomes: Outcomes, last: Snapshot | None) -> str | None:
         """Name the sources of tracked fields that were not heard.

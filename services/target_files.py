@@ -9,7 +9,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from models.errors import FieldError
-from models.jobs.acceptance import Given
+from models.jobs.acceptance import RowInput
 from services.csv_files import BadCsv, Bounds, CsvReader, Row, listed
 from services.process_pool import ProcessPool
 from services.targets import LONGEST, check_targets
@@ -59,7 +59,7 @@ class Upload:
         self._checking = checking
         self._batches = batches
 
-    async def rows(self) -> AsyncGenerator[list[Given]]:
+    async def rows(self) -> AsyncGenerator[list[RowInput]]:
         """The rows in their order, in batches of at most 1,000. They can be read once.
 
         Raises:
@@ -70,23 +70,23 @@ class Upload:
             async for batch in batches:
                 yield [row for _, row in batch]
 
-    async def numbered_rows(self) -> AsyncGenerator[list[tuple[int, Given]]]:
+    async def numbered_rows(self) -> AsyncGenerator[list[tuple[int, RowInput]]]:
         """The same, each row with its number in the file, from 1 and with the header."""
         async with aclosing(self._batches) as batches:
             async for batch in batches:
                 numbers = [row.number for row in batch]
                 yield [*zip(numbers, await self._checked(batch), strict=True)]
 
-    async def _checked(self, batch: Batch) -> list[Given]:
+    async def _checked(self, batch: Batch) -> list[RowInput]:
         texts = [row.cells[self.column].strip() for row in batch]
         checked = await check_targets(*self._checking, [text for text in texts if text])
         targets = iter(checked.targets)
         errors = {one.position: (one.code, one.message) for one in checked.rejected}
-        given: list[Given] = []
+        given: list[RowInput] = []
         position = 0
         for (_, cells), text in zip(batch, texts, strict=True):
             error = errors.get(position) if text else (_EMPTY.code, _EMPTY.message)
-            given.append(Given(cells, None if error else next(targets), error))
+            given.append(RowInput(cells, None if error else next(targets), error))
             position += bool(text)
         return given
 

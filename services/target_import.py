@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from typing import NamedTuple
 
-from models.jobs.acceptance import Given
+from models.jobs.acceptance import RowInput
 from services.target_files import Upload
 from services.targets import LONGEST
 
@@ -38,12 +38,12 @@ class TargetImport:
         self.invalid_rows = 0
         self.invalid: list[InvalidRow] = []
 
-    def read(self) -> AsyncGenerator[list[tuple[int, Given]]]:
+    def read(self) -> AsyncGenerator[list[tuple[int, RowInput]]]:
         """The rows in their order, in batches; see `Upload.numbered_rows`."""
         return self._upload.numbered_rows()
 
     async def targets_of(
-        self, batches: AsyncIterable[Sequence[tuple[int, Given]]]
+        self, batches: AsyncIterable[Sequence[tuple[int, RowInput]]]
     ) -> AsyncGenerator[list[str]]:
         """Give the targets of batches of rows, and count the rows."""
         async for batch in batches:

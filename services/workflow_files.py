@@ -13,7 +13,7 @@ import orjson
 
 from language.findings import pointer_of
 from language.triggers import MAX_COLUMN_NAME, FileUploadTrigger
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.errors import Conflict, FieldError, Invalid
 from models.inputs.inputs import InputSchema
 from services.csv_files import BadCsv, CsvReader, listed
@@ -37,7 +37,11 @@ Row: TypeAlias = "tuple[int, dict[str, str]]"
 
 
 async def read_inputs(
-    pool: ProcessPool, checks: EventChecks, target: Target, filename: str | None, chunks: AsyncIterable[bytes]
+    pool: ProcessPool,
+    checks: EventChecks,
+    target: RunTarget,
+    filename: str | None,
+    chunks: AsyncIterable[bytes],
 ) -> AsyncGenerator[list[Any]]:
     """Read what runs of the workflow start with from a CSV file, in the order of its rows, some at a time.
 
@@ -62,7 +66,7 @@ async def read_inputs(
     if trigger.mode == "whole_file":
         yield [await _whole(checks, target, filename, table)]
         return
-    schema, errors = target.entry.input_schema, list[FieldError]()
+    schema, errors = target.spec.input_schema, list[FieldError]()
     async for batch in table.batches():
         if schema is not None:
             errors += await pool.run(("uploads", target.account_id), None, _errors_of, schema, batch)
@@ -164,7 +168,9 @@ def _errors_of(ask: Ask, schema: InputSchema, rows: Sequence[Row]) -> list[Field
     return errors
 
 
-async def _whole(checks: EventChecks, target: Target, filename: str | None, table: _Table) -> dict[str, Any]:
+async def _whole(
+    checks: EventChecks, target: RunTarget, filename: str | None, table: _Table
+) -> dict[str, Any]:
     """The file as what one run starts with."""
     numbers, rows = list[int](), list[dict[str, str]]()
     payload: dict[str, Any] = {"filename": filename, "columns": table.names, "rows": rows}

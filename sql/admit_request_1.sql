@@ -1,16 +1,16 @@
 -- Decide whether a source may be asked once, and count that request if it may.
 --
--- `reason` is null if it may. Else it says why not, and `retry_after` in how many seconds it may be asked:
--- `quota` that this caller finds no place in the windows of the bucket, and nothing else.
+-- `reason` is null if it may. Otherwise it is the cause, and `retry_after` the seconds until it may be asked;
+-- `quota` is true if the only cause is that the bucket's windows have no room for this caller.
 --
--- Locks go by the names of the rows, as in whatever else writes them. After the time of an open breaker one
--- request goes through, and holds the others back for a moment.
+-- Rows are locked in the order of their names, as by all other writers. After the time of an open breaker one
+-- request passes, and delays the others for a moment.
 --
--- Accounts that wait (`p_account`) share what is left in turns. Of each that was refused there is a row, with
--- the number of its next turn. A request takes the turn of its account. An account with a lower number is
--- ahead by as many places as the difference, one with the same number by one if it got that number earlier.
--- That holds until `ends_at`: shortly after the account was told to come back, and for a quarter of a second
--- after each request of it. An account that comes anew begins with the lowest number there is.
+-- Accounts that wait (`p_account`) share the rest in turns. Each account that was refused has a row with the
+-- number of its next turn. A request takes the turn of its account. An account with a lower number is ahead
+-- by the difference, one with the same number by one if it got that number earlier. This holds until
+-- `ends_at`: shortly after the time when the account should come back, and for a quarter of a second after
+-- each of its requests. A new account begins with the lowest number.
 create function admit_request_1(
   p_source text, p_bucket text, p_requests int[], p_seconds int[], p_account uuid,
   p_failures int, p_probe float8, p_weight float8, p_now timestamptz,

@@ -1,5 +1,6 @@
--- Cancel the runs that others have begun as steps, and those that these have: they are of no use without them.
--- The caller has locked these others. Whoever begins a child holds its parent meanwhile, so all are seen.
+-- Cancel the runs that others have begun as steps, and their own child runs: nothing uses their results any
+-- more. The caller has locked these others. A transaction that begins a child locks its parent, so all
+-- children are visible.
 create function cancel_children_2(p_parents uuid[]) returns table (run_id uuid, gate uuid)
 language plpgsql volatile as $$
 declare

@@ -1,4 +1,4 @@
--- Claim deliveries that are due for a batch: a share of each account and of each endpoint.
+-- Claim due deliveries for a batch: a share for each account and each endpoint.
 create function claim_deliveries(
   p_batch uuid, p_rows integer, p_window integer, p_account_window integer, p_strikes integer,
   p_throttled_rows integer, p_throttled_seconds double precision)

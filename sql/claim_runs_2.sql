@@ -1,16 +1,16 @@
--- Claim what waits for a shift: from many queues at once, a share of each account.
+-- Claim queued runs for a shift: from many queues at once, a share for each account.
 --
--- It goes through the priorities; of each it takes a share from every queue that `find_queues_1` finds, then,
--- from those that have more, what is left. Locked rows are passed over, so claims wait for nobody. How many
--- runs of an account the shift has at work its worker knows, and tells.
+-- It serves the priorities in order. At each it takes a share from every queue that `find_queues_1` finds,
+-- then the rest from queues that have more. Locked rows are skipped, so claims never wait. The caller passes
+-- how many runs of each account the shift has at work.
 --
--- Runs beyond what a gate lets through are held: they leave the queue until an end, or the sweep, promotes
--- them. A row whose `run_id` is null says that something waits that may not be served now; `more`, that runs
--- were held, so that others may be found in their place.
+-- Runs beyond the limit of a gate are held: they leave the queue until the end of another run, or the sweep,
+-- promotes them. A row whose `run_id` is null means that runs wait that cannot be served now; `more`, that
+-- runs were held, so that others may be found in their place.
 --
--- Of each priority the next claim goes on after its one of `last_accounts`: the last that was served, where not
--- all could be; else the last that was found. An account of which nothing could be had from as many gates as are
--- looked at is told in `passed_accounts`, with the last of these gates, and goes on after that.
+-- At each priority the next claim continues after its account in `last_accounts`: the last one served, if not
+-- all could be; otherwise the last one found. An account without claimable runs at all the gates that were
+-- read is in `passed_accounts`, with the last of these gates, after which its next claim continues.
 create function claim_runs_2(
   p_shift uuid, p_own boolean, p_rows int, p_bytes bigint, p_room int, p_window int, p_account_window int,
   p_priorities int[], p_after uuid[], p_accounts uuid[], p_at_work int[],

@@ -1,7 +1,7 @@
 -- Log a request to a source in each of its windows.
 --
--- Up to 120 requests, a window logs each under its own moment. Above that it has 120 cells, and logs a request
--- under the end of its cell, so that each counts at least as long as it must. The caller has locked the bucket.
+-- Up to 120 requests, a window logs the moment of each. Above that it has 120 cells, and logs the end of a
+-- request's cell, so that each counts at least as long as it must. The caller has locked the bucket.
 create function count_request_1(p_bucket text, p_requests int[], p_seconds int[], p_now timestamptz)
 returns void language sql volatile as $$
   insert into source_windows as w (bucket, seconds, moments, totals, forgotten)

@@ -1,4 +1,4 @@
--- Note what a statement changes in the numbers of runs by workflow and status; a sweep adds the rows up.
+-- Record the changes of a statement in the numbers of runs by workflow and status; a sweep adds the rows up.
 create function count_runs()
  returns trigger
  language plpgsql

@@ -1,4 +1,4 @@
--- Write events, and a delivery of each to every endpoint that wants it.
+-- Insert events, and a delivery of each to every endpoint that is subscribed to it.
 create function emit_events(p_ids uuid[], p_accounts uuid[], p_types text[], p_data json[])
  returns integer
  language plpgsql

@@ -1,5 +1,5 @@
--- End runs as cancelled. The caller has locked their rows of run_work, and tells the gates that are returned of
--- it: those that the runs had passed.
+-- Cancel runs. The caller has locked their rows of run_work, and must pass the returned gates, which the runs
+-- had passed, to `leave_gates_1`.
 create function end_cancelled_2(p_runs uuid[]) returns table (run_id uuid, gate uuid)
 language plpgsql volatile as $$
 begin

@@ -1,11 +1,11 @@
--- End a shift whose counter of beats still stands where it was seen, and queue what it carried.
+-- End a shift whose counter has not changed since it was read, and queue its runs.
 --
--- Runs of which nothing was written since their claim count it as a loss. What was lost twice gets a priority
--- at which a worker takes it alone, and waits for no workflow, where it would be beside others; and then again
--- later and later, up to an hour.
+-- Runs without a write since their claim count this as a loss. A run that was lost twice gets a priority at
+-- which a worker runs it alone, and has no workflow, which would run it beside others; each further time it
+-- is queued later, up to an hour.
 --
--- It waits for no lock: a worker that was stopped within a write holds its rows for as long as its connection
--- is there. Rows that are passed over are strays, and queued as such later.
+-- It waits for no lock: a worker that was stopped within a write locks its rows as long as its connection
+-- exists. Skipped rows become strays, and are queued as such later.
 create function end_shift_1(p_shift uuid, p_beats bigint, p_alone int) returns bigint
 language plpgsql volatile as $$
 declare

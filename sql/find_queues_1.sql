@@ -1,13 +1,14 @@
--- Find queues of a priority in which something waits: of at most `p_most_accounts` accounts, beginning after
--- `p_after`, and of each at most `p_most_gates` gates, beginning after the account's own cursor.
+-- Find queues of a priority that have work: of at most `p_most_accounts` accounts, beginning after `p_after`,
+-- and of each at most `p_most_gates` gates, beginning after the account's own cursor.
 --
--- It jumps from one to the next in the index ix_run_work_queued, so it costs what it finds, however much waits.
--- A queue with a mark is not read from its beginning, where rows stand that were claimed and that an old
--- snapshot still sees: only from the mark, which is returned with it. Marks are walked through beside the
--- index, in its order: `at_mark` is the first that may be of the account, `mark` of the gate.
+-- It jumps from one queue to the next in the index ix_run_work_queued, so its cost depends on the queues
+-- found, not on the number of waiting runs. A queue with a mark is read only from the mark, which is returned
+-- with it: before it are rows that were claimed and that an old snapshot still sees. Marks are read in
+-- parallel with the index, in its order: `at_mark` is the first that may belong to the account, `mark` to the
+-- gate.
 --
--- Bounds are compared as they are, without `or … is null`: plans are made once for all values, and what such
--- a plan does not know to be a bound it reads from the beginning of the index.
+-- Bounds are compared without `or … is null`: plans are made once for all values, and a plan that does not
+-- recognise a bound reads the index from its beginning.
 create function find_queues_1(
   p_own boolean, p_priority int, p_after uuid, p_most_accounts int, p_most_gates int,
   p_cursor_accounts uuid[], p_cursor_gates uuid[],

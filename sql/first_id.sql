@@ -1,4 +1,4 @@
--- Return the least time-ordered id of a moment.
+-- Return the smallest time-ordered id of a moment.
 create function first_id(moment timestamp with time zone)
  returns uuid
  language sql

@@ -1,4 +1,4 @@
--- Return a moment as the API shows it.
+-- Return a moment in the format of the API.
 create function iso_time(moment timestamp with time zone)
  returns text
  language sql

@@ -1,5 +1,5 @@
--- Tell gates of runs that have ended, one entry for each that had begun: there is room for the oldest held run.
--- Gates are locked last in a transaction, and in the order of their ids.
+-- Release gates of runs that have ended, one entry for each run that had begun, and queue the oldest held run
+-- in its place. Gates are locked last in a transaction, and in the order of their ids.
 create function leave_gates_1(p_gates uuid[]) returns bigint language plpgsql volatile as $$
 begin
   if cardinality(p_gates) = 0 then

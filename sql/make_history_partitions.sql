@@ -1,4 +1,4 @@
--- Make the weekly partitions that will be needed soon.
+-- Create the weekly partitions that will be needed soon.
 create function make_history_partitions(ahead interval)
  returns void
  language plpgsql

@@ -1,7 +1,7 @@
--- Send notifications. That runs were queued reaches one worker that lives, chosen at random by how much room it
--- has: a wake-up of all would have all of them claim. Where none has room one of the full ones hears of it, and
--- knows for its next claim who has come. It is a hint: each worker looks by itself now and then.
--- What is told of it are ids of accounts, up to 200: of each, 36 letters and a comma.
+-- Send notifications. Queued runs are announced to one live worker, chosen at random by its room: waking all
+-- would make all of them claim. If none has room, one of the full workers gets the notification, and serves
+-- the new accounts in its next claim. It is a hint: each worker also checks by itself from time to time. The
+-- payload contains ids of accounts, up to 200: 36 characters and a comma for each.
 create function notify_1(p_channels text[], p_payloads text[]) returns void language sql volatile as $$
   select pg_notify(n.channel, n.payload) from unnest(p_channels, p_payloads) as n (channel, payload)
   where n.channel <> 'runs_queued'

@@ -1,6 +1,6 @@
--- Queue held runs again, one for each entry: the oldest of the gate, and as many of each other priority, so that
--- claims decide whose turn it is. Those for which there is no room a claim holds again; a sweep finds those that
--- nobody has promoted.
+-- Queue held runs again, one for each entry: the oldest of the gate, and as many of each other priority, so
+-- that claims decide on the order. A claim holds those again for which there is no room; a sweep finds those
+-- that were not promoted.
 create function promote_held_2(p_gates uuid[]) returns bigint language sql volatile as $$
   with freed as (
     select gate, count(*) as places from unnest(p_gates) as f (gate) group by gate

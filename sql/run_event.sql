@@ -1,4 +1,4 @@
--- Return the data of the event that tells how a run has ended.
+-- Return the data of the event of a run's end.
 create function run_event(r runs, workflow_name text)
  returns json
  language plpgsql

@@ -1,8 +1,8 @@
--- Return the moment from which a source has this many places free: now, or when enough requests have left each
--- window.
+-- Return the moment from which a source has this many places free: now, or when enough requests have left
+-- each window.
 --
--- Who waits for a source (`p_waits`) gets four fifths of a window, rounded down, and one request at least.
--- More places than a window ever has are counted as if it were used up again and again.
+-- A waiting caller (`p_waits`) gets four fifths of a window, rounded down, and at least one request. More
+-- places than a window ever has are computed as if it were used up again and again.
 create function source_place_1(
   p_bucket text, p_requests int[], p_seconds int[], p_waits boolean, p_places bigint, p_now timestamptz
 ) returns timestamptz language sql stable as $$

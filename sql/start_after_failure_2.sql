@@ -1,5 +1,6 @@
--- Start the workflow that another names for its failures, once for each of its runs that has failed, if it is
--- active. What fails in such a run starts nothing; nor does what is too far down, for two may name each other.
+-- Start the workflow that handles another's failures, once for each failed run, if it is active. A failure of
+-- such a run starts nothing, and neither does a run that is too deep, because two workflows may handle each
+-- other's failures.
 create function start_after_failure_2(r runs, workflow_name text, p_handler uuid, p_priority int, p_deepest int)
 returns uuid language plpgsql volatile as $$
 declare

@@ -1,4 +1,4 @@
--- Queue runs whose wait is over. One that is at work learns of it from `woken`.
+-- Queue runs whose wait is over. A run that is at work learns of it by `woken`.
 create function wake_runs_2(p_runs uuid[]) returns setof uuid language sql volatile as $$
   update run_work w set woken = true,
     status = case when w.status = 'waiting' then 'queued' else w.status end,

@@ -1,1 +1,1 @@
-"""How this project's processes talk to Temporal."""
+"""The connection of this project's processes to Temporal."""

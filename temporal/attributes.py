@@ -1,7 +1,7 @@
-"""Search attributes: what workflows and Schedules are found by, on a server that has them.
+"""Search attributes: workflows and Schedules are found by them, on a server that has them.
 
-A self-hosted server lets us add them. Temporal Cloud does not: its operator does. Without them all goes on,
-and workflows are found by their ids and types alone.
+We can add them to a self-hosted server. On Temporal Cloud only its operator can. Without them everything
+works, but workflows are found only by their ids and types.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ SEARCH_ATTRIBUTES = {
     **dict.fromkeys(_KEYWORDS, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD),
     "VedetteVersion": IndexedValueType.INDEXED_VALUE_TYPE_INT,
 }
-"""Ours. They hold ids, kinds and numbers of versions, never personal data."""
+"""Our search attributes. They contain ids, kinds and version numbers, never personal data."""
 REFUSED = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED)
-"""What a server says that lets nobody but its operator list or add them."""
-# How long one goes without them before one tries again: they may have been added.
+"""The errors of a server that lets only its operator list or add search attributes."""
+# The time without them before another attempt: they may have been added.
 _AGAIN_SECONDS = 60.0
 
 Given = TypeVar("Given", StartWorkflowInput, CreateScheduleInput)
@@ -43,10 +43,10 @@ Started = TypeVar("Started")
 
 
 async def find_missing(client: Client, namespace: str) -> list[str]:
-    """Find which of ours a server lacks.
+    """Return those of our search attributes that a server lacks.
 
     Raises:
-        RPCError: it does not tell, or is away.
+        RPCError: it does not list them, or is away.
     """
     request = ListSearchAttributesRequest(namespace=namespace)
     known = await client.operator_service.list_search_attributes(request)
@@ -54,7 +54,7 @@ async def find_missing(client: Client, namespace: str) -> list[str]:
 
 
 async def add_missing(client: Client, namespace: str) -> None:
-    """Add those that a server lacks. Doing it again changes nothing.
+    """Add the search attributes that a server lacks. A repeated call changes nothing.
 
     Raises:
         RPCError: it refuses, or is away.
@@ -67,7 +67,7 @@ async def add_missing(client: Client, namespace: str) -> None:
 
 
 def commands(namespace: str) -> str:
-    """Say how the operator of a server adds them: for one of their own, and for Temporal Cloud."""
+    """Return the commands by which an operator adds them: on their own server, and on Temporal Cloud."""
     types = {name: "Keyword" if name in _KEYWORDS else "Int" for name in SEARCH_ATTRIBUTES}
     own = " ".join(f"--name {name} --type {type}" for name, type in types.items())
     cloud = " ".join(f"--search-attribute {name}={type}" for name, type in types.items())
@@ -78,10 +78,10 @@ def commands(namespace: str) -> str:
 
 
 class WithoutIfRefused(Interceptor):
-    """Starts without search attributes what a server refuses to start since it does not know them."""
+    """Repeats a start without search attributes if the server refuses it because it does not know them."""
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
-        """Stand before the client's calls."""
+        """Wrap the client's calls."""
         return _WithoutIfRefused(next)
 
 

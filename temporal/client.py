@@ -1,4 +1,4 @@
-"""The one way this project's processes connect to Temporal: sealed payloads, Pydantic models in and out."""
+"""The connection of this project's processes to Temporal: sealed payloads, Pydantic models in and out."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from temporal.converter import data_converter
 
 TASK_QUEUE = "vedette"
 TEMPORAL_AWAY = (RPCError, TimeoutError, RuntimeError)
-"""What a call raises while Temporal is away; the last where a lazy client has not connected yet."""
+"""The errors of a call while Temporal is away; the last one if a lazy client has not connected yet."""
 
 
 class Connection(TypedDict):
-    """Which server, and how: the arguments of `Client.connect` that the settings decide."""
+    """The arguments of `Client.connect` that the settings determine."""
 
     target_host: str
     namespace: str
@@ -51,12 +51,12 @@ async def connect(settings: Settings, keyring: Keyring, *, lazy: bool = False) -
 
 
 def connection(settings: Settings) -> Connection:
-    """Say how to connect to the Temporal server that the settings name.
+    """Return the arguments for connecting to the Temporal server that the settings name.
 
-    TLS is on if it is asked for, or if there is an API key or a file for it.
+    TLS is on if it is requested, or if there is an API key or a file for it.
 
     Raises:
-        StartError: naming the setting whose file cannot be read or holds something else.
+        StartError: names the setting whose file cannot be read or has other content.
     """
     key = settings.temporal_api_key.get_secret_value() if settings.temporal_api_key else None
     files = TLSConfig(
@@ -92,7 +92,7 @@ def _private_key(path: Path | None, name: str) -> bytes | None:
     content = _content(path, name)
     try:
         load_pem_private_key(content, password=None)
-    except (ValueError, TypeError):  # the latter if it has a password
+    except (ValueError, TypeError):  # TypeError if it has a password
         message = f"{name}: {path} holds no private key in PEM form without a password."
         raise StartError(message, ExitCode.SETTING) from None
     return content

@@ -1,4 +1,4 @@
-"""What Temporal stores of us: Pydantic models as JSON, sealed, each for the workflow that it belongs to."""
+"""The stored form of payloads in Temporal: Pydantic models as JSON, sealed for their workflow."""
 
 from __future__ import annotations
 
@@ -25,17 +25,20 @@ from temporalio.exceptions import ApplicationError
 from sealing import Keyring, UnsealError
 
 READABLE = "run/"
-"""How the ids of workflows begin whose payloads stay readable: ids, names of steps, kinds and codes."""
+"""The prefix of the ids of workflows whose payloads stay readable: ids, names of steps, kinds and codes."""
 REFUSED = "payload_refused"
-"""The type of the error that a refused payload ends in."""
+"""The type of the error for a refused payload."""
 
 _SEALED, _REFUSED_ENCODING = b"binary/vedette-sealed", b"binary/vedette-refused"
-# What a Schedule appends to the workflow id of its action.
+# The suffix that a Schedule appends to the workflow id of its action.
 _SCHEDULED_AT = re.compile(r"-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 
 
 def data_converter(keyring: Keyring) -> DataConverter:
-    """Pydantic models as JSON, sealed; failures too, so that no message stands in clear in a history."""
+    """Return the converter: Pydantic models as sealed JSON, and failures sealed too.
+
+    So no message is in clear text in a history.
+    """
     return dataclasses.replace(
         pydantic_data_converter,
         payload_converter_class=_Converter,
@@ -45,12 +48,12 @@ def data_converter(keyring: Keyring) -> DataConverter:
 
 
 class SealingCodec(PayloadCodec, WithSerializationContext):
-    """Keeps payloads in Temporal's store and on its wire unreadable, and unforgeable, without the keyring.
+    """Makes payloads in Temporal's store and on its wire unreadable and unforgeable without the keyring.
 
-    A payload is sealed for one workflow id: copied to another workflow it does not open. What does not open
-    is no error here, where it would fail a workflow's task for ever. It becomes a payload that no value can
-    be made of, so that each place refuses it in its own way: a start fails, a signal is dropped, callers get
-    an error. One that nobody reads does no harm.
+    A payload is sealed for one workflow id: copied to another workflow it does not open. A payload that does
+    not open raises no error here, where it would fail a workflow's task for ever. It becomes a payload from
+    which no value can be made, so that each reader refuses it in its own way: a start fails, a signal is
+    dropped, a caller gets an error. An unread one does no harm.
     """
 
     def __init__(self, keyring: Keyring, workflow_id: str = "") -> None:
@@ -64,11 +67,11 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
 
     @property
     def _is_readable(self) -> bool:
-        """Whether payloads of this workflow stay as they are: ids and names, for Temporal's pages."""
+        """Return whether payloads of this workflow stay readable: ids and names, for Temporal's pages."""
         return self._workflow_id.startswith(READABLE)
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Seal each payload whole, its metadata included; but those of users' runs stay readable."""
+        """Seal each payload as a whole, with its metadata; payloads of users' runs stay readable."""
         if self._is_readable:
             return list(payloads)
         return [
@@ -80,13 +83,14 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
         ]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        """Open what `encode` sealed for this workflow; anything else becomes a refused payload."""
+        """Open payloads that `encode` sealed for this workflow; any other becomes a refused payload."""
         if self._is_readable:
             return list(payloads)
         return [self._open(payload) for payload in payloads]
 
     def _open(self, payload: Payload) -> Payload:
-        # Without a workflow: sealed by a release that did not bind payloads yet, in a history that goes on.
+        # Without a workflow id: sealed by a release that did not bind payloads yet, in a history that is
+        # still open.
         for workflow_id in (self._workflow_id, ""):
             if payload.metadata.get("encoding") == _SEALED:
                 try:
@@ -97,9 +101,9 @@ class SealingCodec(PayloadCodec, WithSerializationContext):
 
 
 class _Failures(DefaultFailureConverter, WithSerializationContext):
-    """Has messages and stack traces sealed; where nothing is, a failure is told by its type alone.
+    """Seals messages and stack traces; for readable workflows, reduces a failure to its type.
 
-    A message may quote what an expression or a database read.
+    A message may quote data that an expression or a database read.
     """
 
     def __init__(self, *, is_readable: bool = False) -> None:
@@ -126,7 +130,7 @@ class _Failures(DefaultFailureConverter, WithSerializationContext):
 
 
 class _Refusing(EncodingPayloadConverter):
-    """Makes a value of no payload that the codec has refused."""
+    """Raises for payloads that the codec has refused."""
 
     @property
     def encoding(self) -> str:

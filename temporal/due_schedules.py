@@ -1,7 +1,7 @@
-"""The Schedules of what users have run by the clock: each holds one moment, and is told again after it.
+"""The Schedules of users' monitors and workflows: each contains one moment, and is updated after it.
 
-Calendars are ours (`models.schedules.calendars`): Temporal cannot say the 31st, or every second week where
-clocks change. A Schedule holds the very next moment; what a row says is the truth.
+Calendars are ours (`models.schedules.calendars`): Temporal cannot express the 31st, or every second week
+across changes of the clock. A Schedule contains only the next moment; the row is the truth.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class DueSchedules:
     """The Schedules of one kind of rows.
 
     Attributes:
-        kind: what Temporal's search attribute calls them.
-        prefix: of the ids of the Schedules, before that of the row.
-        workflow: what they start, with the row's id and the moment.
-        workflow_prefix: of the ids of those workflows, before that of the row and the moment.
+        kind: their value of Temporal's search attribute.
+        prefix: of the ids of the Schedules, before the id of the row.
+        workflow: the workflow that they start, with the row's id and the moment.
+        workflow_prefix: of the ids of those workflows, before the row's id and the moment.
     """
 
     kind: str
@@ -51,7 +51,7 @@ class DueSchedules:
     workflow_prefix: str
 
     async def tell(self, client: Client, id: UUID, account_id: UUID, at: datetime | None) -> None:
-        """Have the Schedule of a row say when it is due; without a time it is paused.
+        """Create or update the Schedule of a row with its due time; without a time it is paused.
 
         Raises:
             temporalio.service.RPCError: the server is away.
@@ -66,7 +66,7 @@ class DueSchedules:
             await client.get_schedule_handle(schedule_id).update(lambda _: ScheduleUpdate(schedule))
 
     async def remove(self, client: Client, id: UUID) -> None:
-        """Remove the Schedule of a row, if there is one."""
+        """Delete the Schedule of a row, if there is one."""
         try:
             await client.get_schedule_handle(f"{self.prefix}{id}").delete()
         except RPCError as error:
@@ -74,7 +74,7 @@ class DueSchedules:
                 raise
 
     async def list_all(self, client: Client) -> dict[UUID, datetime | None]:
-        """All rows that have a Schedule, each with when it comes; None while it is paused."""
+        """Return all rows that have a Schedule, each with its next time; None while it is paused."""
         found: dict[UUID, datetime | None] = {}
         async for one in await client.list_schedules():
             if one.id.startswith(self.prefix) and one.schedule is not None:
@@ -84,7 +84,7 @@ class DueSchedules:
         return found
 
     def _schedule(self, id: UUID, at: datetime | None) -> Schedule:
-        # One that is paused keeps a moment that never comes.
+        # A paused Schedule has a moment that never comes.
         moment = datetime(2099, 1, 1, tzinfo=UTC) if at is None else at.astimezone(UTC)
         note = f"The {self.prefix.removesuffix('/')} is paused." if at is None else None
         return Schedule(

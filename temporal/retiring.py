@@ -1,4 +1,4 @@
-"""Ending the workflows of former releases: their runs are carried otherwise by now."""
+"""The termination of workflows of earlier releases, whose runs have other carriers now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FORMER = "WorkflowType = 'AutomationBatch' and ExecutionStatus = 'Running'"
 
 
 async def end_former_workflows(client: Client) -> int:
-    """Terminate workflows of kinds that there are no more; returns how many there were.
+    """Terminate workflows of kinds that no longer exist; return their number.
 
     Raises:
         temporalio.service.RPCError: the server is away.

@@ -1,4 +1,4 @@
-"""The sandbox that workflows run in, and what is let into it."""
+"""The sandbox of workflows, and the modules that pass through it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from workflows.messages import AUTOMATION_RUN
 
 
 def workflow_runner() -> WorkflowRunner:
-    """The SDK's sandbox, with our own modules passed through.
+    """Return the SDK's sandbox, with our own modules passed through.
 
-    To load the module of the workflow anew for each run costs as much as all else in a cold replay (23 ms of
-    CPU against 14; 11 without a sandbox). So it is not the sandbox that keeps our few workflow modules from
-    clocks, chance and I/O: tests/architecture reads them for that.
+    Loading the workflow's module anew for each run costs as much as everything else in a cold replay (23 ms
+    of CPU against 14; 11 without a sandbox). Therefore the sandbox does not keep our few workflow modules
+    from clocks, chance and I/O: tests/architecture checks them instead.
     """
     restrictions = SandboxRestrictions.default.with_passthrough_modules(
         "workflows", "language", "engine", "pydantic"
@@ -41,12 +41,12 @@ def workflow_runner() -> WorkflowRunner:
 
 
 class _Runner(WorkflowRunner):
-    """A runner that is not asked, payload by payload, which activity or timer each belongs to.
+    """A runner that answers for all payloads at once to which activity or timer they belong.
 
-    The SDK enters the sandbox anew for every such question: more than half of what a cold replay cost. Only
-    converters that treat payloads differently by where they belong, or storage outside of histories, need the
-    answer. Ours seals for a workflow id, which is the same for all that a workflow of ours sends: it has no
-    child workflows and signals no other ones.
+    The SDK would enter the sandbox anew for every such question, which was more than half of the cost of a
+    cold replay. The answer matters only to converters that treat payloads differently by origin, or to
+    storage outside of histories. Ours seals for a workflow id, which is the same for all payloads that a
+    workflow of ours sends: it has no child workflows and signals no others.
     """
 
     def __init__(self, runner: WorkflowRunner) -> None:
@@ -63,9 +63,9 @@ class _Runner(WorkflowRunner):
 
 
 class _Instance(WorkflowInstance):
-    """A workflow that no start or signal without its arguments reaches, nor a start of a kind not its id's.
+    """A workflow that rejects starts and signals without arguments, and starts of a type that its id forbids.
 
-    What is not sealed fails when it is decoded; nothing is decoded where there is nothing. The SDK would call
+    An unsealed payload fails when it is decoded, but without payloads nothing is decoded. The SDK would call
     the workflow without its arguments, and fail its task for ever.
     """
 
@@ -84,9 +84,9 @@ class _Instance(WorkflowInstance):
         return self._instance.activate(act)
 
     def _takes(self, job: WorkflowActivationJob) -> bool:
-        """Whether what the job is for takes so many arguments. Only starts and signals are looked at."""
+        """Return whether a start or signal has the arguments that its target accepts; allow other jobs."""
         if job.HasField("initialize_workflow"):
-            # What goes unsealed under the ids of users' runs is for these alone.
+            # Only this workflow type may have unsealed payloads, under the ids of users' runs.
             if self._is_readable:
                 return self._defn.name == AUTOMATION_RUN and self._is_its_own(job.initialize_workflow)
             return _accepts(self._defn.run_fn, len(job.initialize_workflow.arguments))
@@ -96,7 +96,7 @@ class _Instance(WorkflowInstance):
         return True
 
     def _is_its_own(self, start: InitializeWorkflow) -> bool:
-        """Whether a start, which anybody can write, is of the run that the workflow's id names."""
+        """Return whether a start, which any client can send, is of the run in the workflow's id."""
         try:
             [payload] = start.arguments
             given = json.loads(payload.data)
@@ -127,7 +127,7 @@ def _accepts(method: Callable[..., object], arguments: int) -> bool:
 
 
 def _failed() -> WorkflowActivationCompletion:
-    """What ends a workflow that was started without its arguments."""
+    """Return the completion that fails a workflow that was started without its arguments."""
     completion = WorkflowActivationCompletion()
     failure = completion.successful.commands.add().fail_workflow_execution.failure
     failure.message = "The workflow was started with other arguments than it takes."

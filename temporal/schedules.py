@@ -1,4 +1,4 @@
-"""The Schedules of the service's own chores: made when missing, brought in line when they differ."""
+"""The Schedules of the service's own chores: created if missing, updated if they differ."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _BULK_PRIORITY = 4
 
 
 async def ensure(client: Client) -> None:
-    """Have every chore scheduled. Safe to call from many processes, at every start."""
+    """Create or update the Schedule of every chore. Safe to call from many processes, at every start."""
     for task, every in _EVERY.items():
         schedule = _schedule(task, every)
 
         def replaced(current: ScheduleUpdateInput, schedule: Schedule = schedule) -> ScheduleUpdate:
-            # Who has paused it has done so on purpose.
+            # An operator who paused it did so on purpose.
             state = current.description.schedule.state
             return ScheduleUpdate(dataclasses.replace(schedule, state=state))
 
@@ -52,7 +52,7 @@ async def ensure(client: Client) -> None:
             await client.create_schedule(f"maintenance/{task}", schedule)
         except ScheduleAlreadyRunningError:
             await client.get_schedule_handle(f"maintenance/{task}").update(replaced)
-    # A server that was away, or is a new one, may say something else than the rows.
+    # A server that was away, or is new, may have Schedules that differ from the rows.
     await client.get_schedule_handle(f"maintenance/{RECONCILE_SCHEDULES}").trigger()
 
 

@@ -1,4 +1,4 @@
-"""Starting workflows: the one place that says how."""
+"""The starts of workflows: their ids, options and search attributes in one place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
 PARENT = SearchAttributeKey.for_keyword("VedetteParent")
 VERSION = SearchAttributeKey.for_int("VedetteVersion")
 
-# A task that its worker has lost, on the way or by dying, goes to another one after this.
+# A task that its worker has lost, in transit or by dying, goes to another worker after this time.
 _TASK_TIMEOUT = timedelta(seconds=10)
 _DELIVERY_PRIORITY = 3
 _MONITOR_PRIORITY = 4
@@ -42,22 +42,22 @@ _JOB_PRIORITY = 5
 
 
 def run_workflow_id(run_id: UUID) -> str:
-    """The id of the workflow of a run."""
+    """Return the id of the workflow of a run."""
     return f"run/{run_id}"
 
 
 def delivery_workflow_id(batch_id: UUID) -> str:
-    """The id of the workflow of a batch of deliveries."""
+    """Return the id of the workflow of a batch of deliveries."""
     return f"delivery/{batch_id}"
 
 
 def monitor_workflow_id(run_id: UUID) -> str:
-    """The id of the workflow of a monitor's run."""
+    """Return the id of the workflow of a monitor's run."""
     return f"monitor-run/{run_id}"
 
 
 def job_workflow_id(job_id: UUID) -> str:
-    """The id of the workflow of a bulk job."""
+    """Return the id of the workflow of a bulk job."""
     return f"bulk-job/{job_id}"
 
 
@@ -72,17 +72,17 @@ async def start_run(
     priority: int,
     parent_run_id: UUID | None,
 ) -> None:
-    """Start the workflow of a run, or tell the one that waits of the run's next claim.
+    """Start the workflow of a run, or signal the run's next claim to the one that waits.
 
     Args:
         client: any.
-        given: the run and its claim. All else is for those who look for it.
-        account_id: whose run it is.
-        automation_id: the workflow that it runs.
-        version: of that.
-        trigger: what started it.
-        priority: at which it was claimed.
-        parent_run_id: the run whose step it is.
+        given: the run and its claim. The others are only for searches.
+        account_id: the owner of the run.
+        automation_id: the workflow that it executes.
+        version: the version of that.
+        trigger: the type of its trigger.
+        priority: with which it was claimed.
+        parent_run_id: the run whose step this run is.
 
     Raises:
         temporalio.service.RPCError: the server is away.
@@ -112,16 +112,16 @@ async def start_run(
 
 
 async def start_deliveries(client: Client, batch_id: UUID, deliveries: int, *, eager: bool = False) -> None:
-    """Start the workflow of a batch of deliveries, once for its id. All else is for those who look for it.
+    """Start the workflow of a batch of deliveries, once for its id.
 
     Args:
-        client: for an eager start that of the worker, so that the workflow can run there at once.
-        batch_id: of the batch.
-        deliveries: how many.
-        eager: run its first task here, if there is room.
+        client: for an eager start the worker's, so that the workflow can run there at once.
+        batch_id: the batch.
+        deliveries: the number of deliveries, only for searches.
+        eager: whether to run its first task here, if there is room.
 
     Raises:
-        WorkflowAlreadyStartedError: it has been started before, whatever became of it.
+        WorkflowAlreadyStartedError: it was started before, in any state.
         temporalio.service.RPCError: the server is away.
     """
     await _start(

@@ -271,4 +271,4 @@ def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_collection_finish() -> None:
     """Collect garbage as rarely as the processes that serve: most of what there is are modules and tests."""
-    process.spare_what_stays()
+    process.freeze_gc()

@@ -1,1 +1,1 @@
-"""The durable part: Temporal workflows, and the pure language that they run."""
+"""The durable part: Temporal workflows."""

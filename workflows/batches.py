@@ -1,4 +1,4 @@
-"""What the workflow of every batch does: have the work done, then wake what waits when it is due."""
+"""The workflow of every batch: it executes the work, then wakes waiting entries when they are due."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ with workflow.unsafe.imports_passed_through():
 _LEAST_SECONDS = 0.25
 
 
-async def see_to(batch_id: UUID, advance: str, queue_due: str) -> None:
-    """Do so until nothing of the batch waits.
+async def advance_until_done(batch_id: UUID, advance: str, queue_due: str) -> None:
+    """Advance the batch until none of its entries waits.
 
     Args:
-        batch_id: of the batch.
-        advance: the activity that does the work; it gives the seconds until something is due, or None.
-        queue_due: the activity that queues what is due; it gives the same.
+        batch_id: the batch.
+        advance: the activity that does the work; it returns the seconds until an entry is due, or None.
+        queue_due: the activity that queues due entries; it returns the same.
     """
     left: float | None = await workflow.execute_activity(
         advance,

@@ -10,11 +10,11 @@ with workflow.unsafe.imports_passed_through():
 
 @workflow.defn
 class TopUp:
-    """Has the top-up billed and booked. Its id is its reference, so that two never run at once."""
+    """Has the top-up billed and booked. Its id is its reference, so that no two run at the same time."""
 
     @workflow.run
     async def run(self, reference: str) -> str:
-        """Do the top-up; returns what became of it: `added`, `declined` or `not_due`."""
+        """Execute the top-up; return `added`, `declined` or `not_due`."""
         return await workflow.execute_activity(
             "top_up",
             reference,

@@ -1,4 +1,4 @@
-"""`DeliveryBatch`: deliveries that were claimed together. What became of them is told by their rows."""
+"""`DeliveryBatch`: deliveries that were claimed together. Results are read from Postgres."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from workflows.batches import see_to
+    from workflows.batches import advance_until_done
     from workflows.messages import DELIVERY_BATCH, QUEUE_DUE_DELIVERIES, SEND_DELIVERIES
 
 
@@ -17,5 +17,5 @@ class DeliveryBatch:
 
     @workflow.run
     async def run(self, batch_id: UUID) -> None:
-        """Do so until no delivery of the batch waits."""
-        await see_to(batch_id, SEND_DELIVERIES, QUEUE_DUE_DELIVERIES)
+        """Advance the batch until none of its deliveries waits."""
+        await advance_until_done(batch_id, SEND_DELIVERIES, QUEUE_DUE_DELIVERIES)

@@ -1,4 +1,4 @@
-"""`BulkJob`: looks up the targets of a job, a few chunks side by side. What it finds is told by rows."""
+"""`BulkJob`: looks up the targets of a job, a few chunks in parallel. Results are read from Postgres."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from workflows import policies
-    from workflows.messages import BULK_JOB, FINISH_JOB, LOOK_UP_ROWS, BulkJobInput, Looked
+    from workflows.messages import BULK_JOB, FINISH_JOB, LOOK_UP_ROWS, BulkJobInput, ChunkResult
 
 _CHUNKS_AT_ONCE = 4
 
 
 @workflow.defn(name=BULK_JOB)
 class BulkJob:
-    """Works through the chunks of a job, then ends it; waits where its sources have it wait."""
+    """Processes the chunks of a job, then ends it; waits when its sources make it wait."""
 
     def __init__(self) -> None:
         self._over = False
-        # Those that were left when the history had become long.
+        # The chunks that were unfinished when the history had become long.
         self._left: list[int] = []
 
     @workflow.run
     async def run(self, given: BulkJobInput) -> None:
-        """Do so, or stop when the job turns out to be over."""
+        """Process the job to its end, or until it turns out to be over."""
         numbers = iter(range(given.first, given.chunks))
         await asyncio.gather(*(self._work(given.job_id, numbers) for _ in range(_CHUNKS_AT_ONCE)))
         if self._over:
             return
         self._left.extend(numbers)
         if self._left:
-            # A chunk that is done is looked at once more, and found to be.
+            # A finished chunk is read once more, and found to be finished.
             workflow.continue_as_new(replace(given, first=min(self._left)))
         await workflow.execute_activity(
             FINISH_JOB,
@@ -50,12 +50,12 @@ class BulkJob:
                 return
 
     async def _finish(self, job_id: UUID, number: int) -> bool:
-        """Finish a chunk; say whether to go on with the next."""
+        """Finish a chunk; return whether to continue with the next."""
         while True:
             looked = await workflow.execute_activity(
                 LOOK_UP_ROWS,
                 args=[job_id, number],
-                result_type=Looked,
+                result_type=ChunkResult,
                 start_to_close_timeout=policies.AN_HOUR,
                 heartbeat_timeout=policies.HEARTBEAT,
                 retry_policy=policies.FOR_EVER,

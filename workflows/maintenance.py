@@ -1,4 +1,4 @@
-"""`Maintenance`: the regular chores, each started by a Schedule of its own."""
+"""`Maintenance`: the regular chores, each started by its own Schedule."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ with workflow.unsafe.imports_passed_through():
 
 @workflow.defn
 class Maintenance:
-    """Does one chore: the activity of that name. A failure is retried, then left to the next time."""
+    """Executes one chore: the activity of that name. A failure is retried, then left to the next time."""
 
     @workflow.run
     async def run(self, task: str) -> None:
-        """Do the chore `task`."""
+        """Execute the chore `task`."""
         await workflow.execute_activity(
             task,
             start_to_close_timeout=policies.CHORE,

@@ -1,4 +1,4 @@
-"""What goes in and out of workflows and activities: ids and times, and the names by which they are called."""
+"""The messages of workflows and activities: ids, times, and the names by which they are called."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -7,7 +7,7 @@ AUTOMATION_RUN = "AutomationRun"
 DECIDE_NEXT, PERFORM_STEP, WAKE_RUN, CANCEL_RUN = "decide_next", "perform_step", "wake_run", "cancel_run"
 TAKEN_UP, LOOK, LEFT = "taken_up", "look", "left"
 NOT_ITS_RUN = "not_its_run"
-"""The type of the error that an activity ends in which is asked for another run than its workflow's."""
+"""The type of the error of an activity that is asked for another run than its workflow's."""
 DELIVERY_BATCH = "DeliveryBatch"
 SEND_DELIVERIES, QUEUE_DUE_DELIVERIES = "send_deliveries", "queue_due_deliveries"
 REFRESH_DATASETS, PURGE_LOOKUPS = "refresh_datasets", "purge_lookups"
@@ -19,7 +19,7 @@ SCHEDULED_MONITOR, ACCEPT_DUE_RUN = "ScheduledMonitor", "accept_due_run"
 SCHEDULED_TRIGGER, ACCEPT_SCHEDULED_RUN = "ScheduledTrigger", "accept_scheduled_run"
 BULK_JOB, LOOK_UP_ROWS, FINISH_JOB = "BulkJob", "look_up_rows", "finish_job"
 WAKING_QUEUE = "vedette-waking"
-"""The task queue of what queues the due: it is never behind the work that it wakes."""
+"""The task queue of activities that queue due work: it is never behind the work that it wakes."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class MonitorRunInput:
     """A monitor's run.
 
     Attributes:
-        run_id: of it.
-        chunks: how many its targets are.
-        first: the number of the first of these that was not looked at.
-        in_order: the chunks before that one were; else, under an earlier release, any were.
+        run_id: the run.
+        chunks: the number of chunks of its targets.
+        first: index of the first unprocessed chunk.
+        in_order: whether all chunks before that are processed; under an earlier release any could be.
         waits: number of a chunk → the sources that it waits for.
         opens: source → when it may be asked again, as a Unix time.
     """
@@ -48,9 +48,9 @@ class BulkJobInput:
     """A bulk job.
 
     Attributes:
-        job_id: of it.
-        chunks: how many its targets are.
-        first: the number of the first of these that is left.
+        job_id: the job.
+        chunks: the number of chunks of its targets.
+        first: index of the first unprocessed chunk.
     """
 
     job_id: UUID
@@ -59,12 +59,12 @@ class BulkJobInput:
 
 
 @dataclass(frozen=True)
-class Looked:
-    """What has become of a chunk of a bulk job.
+class ChunkResult:
+    """The result of processing a chunk of a bulk job.
 
     Attributes:
-        seconds: how long it waits for its sources; 0 when it is done.
-        over: the job has ended.
+        seconds: how long it waits for its sources; 0 if it is done.
+        over: whether the job has ended.
     """
 
     seconds: float = 0.0
@@ -72,12 +72,12 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Watched:
-    """What has become of a chunk of a monitor's run.
+class MonitorChunkResult:
+    """The result of processing a chunk of a monitor's run.
 
     Attributes:
-        waits: source → in how many seconds it may be asked again; empty when the chunk is done.
-        over: the run has ended.
+        waits: source → the seconds until it may be asked again; empty if the chunk is done.
+        over: whether the run has ended.
     """
 
     waits: dict[str, float] = field(default_factory=dict[str, float])
@@ -86,7 +86,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class OwnRun:
-    """A run that has a workflow of its own, and the claim under which that may write of it."""
+    """A run that has its own workflow, and the claim under which that may write its changes."""
 
     run_id: UUID
     claim_id: UUID
@@ -94,11 +94,11 @@ class OwnRun:
 
 @dataclass(frozen=True)
 class CallName:
-    """One attempt at a step or at an item of it: what `engine.calls.Call` is, without what it reads.
+    """One attempt at a step or at an item of it: an `engine.calls.Call`, without the values that it reads.
 
     Attributes:
-        kind: of the call; `items`: all items of the step, with their attempts.
-        label: for who looks at Temporal's pages.
+        kind: of the call; `items` for all items of the step, with their attempts.
+        label: for people who read Temporal's pages.
     """
 
     step_id: str
@@ -109,20 +109,20 @@ class CallName:
 
     @property
     def key(self) -> tuple[str, int | None, int, str]:
-        """What tells it from the others of its run."""
+        """The key that identifies it within its run."""
         return self.step_id, self.item, self.attempt, self.kind
 
 
 @dataclass(frozen=True)
 class Todo:
-    """What a run does next.
+    """The next work of a run.
 
     Attributes:
-        calls: to be made.
-        seconds: until it goes on by itself, if something of it does.
-        waits: for what, for who looks.
-        steps: those that are done, each with its status.
-        over: the run has ended, as this says; `elsewhere`: it is its workflow's no longer.
+        calls: the calls to execute.
+        seconds: the time until a part of it continues by itself, if any does.
+        waits: a description of the waits, for people.
+        steps: the finished steps, each with its status.
+        over: the final status, if the run has ended; `elsewhere` if the workflow no longer has it.
     """
 
     calls: list[CallName]

@@ -1,4 +1,4 @@
-"""`MonitorRun` and `ScheduledMonitor`: what a monitor does, and when. What it finds is told by rows."""
+"""`MonitorRun` and `ScheduledMonitor`: the work and the times of monitors. Results are read from Postgres."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ with workflow.unsafe.imports_passed_through():
         SCHEDULED_MONITOR,
         WATCH_CHUNK,
         WATCH_TARGETS,
+        MonitorChunkResult,
         MonitorRunInput,
-        Watched,
     )
 
 _CHUNKS_AT_ONCE = 4
@@ -29,7 +29,7 @@ _CHUNKS_AT_ONCE = 4
 
 @workflow.defn(name=MONITOR_RUN)
 class MonitorRun:
-    """Works through the chunks of a run, a few side by side, waits for its sources, then ends it."""
+    """Processes the chunks of a run, a few in parallel, waits for its sources, then ends it."""
 
     def __init__(self) -> None:
         self._over = False
@@ -38,7 +38,7 @@ class MonitorRun:
 
     @workflow.run
     async def run(self, given: MonitorRunInput) -> None:
-        """Do so, or stop when the run turns out to be over."""
+        """Process the run to its end, or until it turns out to be over."""
         if workflow.patched("goes-at-the-pace-of-its-sources"):
             self._waits, self._opens = {**given.waits}, {**given.opens}
             await self._look_at_all(given)
@@ -53,7 +53,7 @@ class MonitorRun:
         )
 
     async def _look_at_all(self, given: MonitorRunInput) -> None:
-        """Look at each chunk once: targets whose sources are over their limits are left."""
+        """Process each chunk once: targets whose sources are over their limits are left for later."""
         numbers = iter(range(given.first if given.in_order else 0, given.chunks))
         await asyncio.gather(*(self._work(given.run_id, numbers) for _ in range(_CHUNKS_AT_ONCE)))
         number = None if self._over else next(numbers, None)
@@ -68,7 +68,7 @@ class MonitorRun:
             await self._look(run_id, number, patient=False)
 
     async def _wait_for_sources(self, given: MonitorRunInput) -> None:
-        """Look at what is left whenever a source is open: at the first chunk that waits for it."""
+        """Process the remaining targets whenever a source is open: first those of the first chunk."""
         while self._waits and not self._over:
             if workflow.info().is_continue_as_new_suggested():
                 self._go_on_in_a_new_run(given, given.chunks)
@@ -84,7 +84,7 @@ class MonitorRun:
         watched = await workflow.execute_activity(
             WATCH_CHUNK,
             args=[run_id, number, patient],
-            result_type=Watched,
+            result_type=MonitorChunkResult,
             start_to_close_timeout=policies.AN_HOUR,
             heartbeat_timeout=policies.HEARTBEAT,
             retry_policy=policies.FOR_EVER,
@@ -101,7 +101,7 @@ class MonitorRun:
         workflow.continue_as_new(left)
 
     async def _look_at_all_without_waiting(self, given: MonitorRunInput) -> None:
-        """Do what runs did that began under an earlier release."""
+        """Process the chunks as an earlier release did, for runs that began under it."""
         under_way: list[asyncio.Task[bool]] = []
         for number in range(given.first, given.chunks):
             if len(under_way) == _CHUNKS_AT_ONCE:
@@ -111,7 +111,8 @@ class MonitorRun:
             if workflow.info().is_continue_as_new_suggested():
                 await asyncio.gather(*under_way)
                 workflow.continue_as_new(replace(given, first=number))
-            # Each run begins elsewhere: what sources allow for a day does not always go to the same targets.
+            # Each run begins with another chunk, so that daily quotas of sources do not always serve the same
+            # targets.
             chunk = (number + given.run_id.int) % given.chunks
             under_way.append(asyncio.create_task(self._watch(given.run_id, chunk)))
         await asyncio.gather(*under_way)
@@ -129,11 +130,11 @@ class MonitorRun:
 
 @workflow.defn(name=SCHEDULED_MONITOR)
 class ScheduledMonitor:
-    """Has the run of a monitor accepted when it is due, as its Schedule says."""
+    """Accepts the run of a monitor when its Schedule is due."""
 
     @workflow.run
     async def run(self, monitor_id: UUID, moment: datetime) -> None:
-        """Do so, however long the database is away."""
+        """Accept the run, even after a long outage of the database."""
         await workflow.execute_activity(
             ACCEPT_DUE_RUN,
             args=[monitor_id, moment],

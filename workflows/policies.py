@@ -1,6 +1,6 @@
 """Every timeout and retry policy, in one place.
 
-A step's failure is its run's affair. Temporal's retries are for lost workers and an absent database.
+The failure of a step is handled by its run. Temporal's retries are for lost workers and an absent database.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ LOST_WORKER = RetryPolicy(
     initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(seconds=30)
 )
 A_DAY = timedelta(days=1)
-# However long an outage lasts, a batch does not fail of it.
+# An outage of any length must not fail a batch.
 FOR_EVER = RetryPolicy(
     initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(seconds=5)
 )
 AN_HOUR = timedelta(hours=1)
-# Activities beat every three seconds: a lost worker is noticed within this.
+# Activities send a heartbeat every three seconds: a lost worker is noticed within this time.
 HEARTBEAT = timedelta(seconds=10)
 SHORT = timedelta(seconds=30)
 CHORE = timedelta(minutes=30)
 CHORE_RETRY = RetryPolicy(initial_interval=timedelta(minutes=1), maximum_attempts=5)
-# What decides waits for the database for five seconds. Expressions that cost much may take fifty.
+# A decision waits for the database for five seconds. Costly expressions may take fifty.
 DECIDE = timedelta(seconds=60)
 ONCE = RetryPolicy(maximum_attempts=1)
 LONGEST_NAP_SECONDS = 2.0
-"""A run that waits for longer lets go of its claim."""
+"""A run that waits for longer releases its claim."""

@@ -1,8 +1,8 @@
-"""`AutomationRun`: one run of a user's workflow, to be seen as such. What it does is told by its rows.
+"""`AutomationRun`: one run of a user's workflow, visible in Temporal. Its results are read from Postgres.
 
-Decisions are made from rows by `decide_next`, so that nothing here depends on the definition or on the
-language: a release that changes these changes no history. In the history are ids, names of steps, kinds,
-codes and times: no value and no address.
+`decide_next` decides from rows, so that this workflow depends neither on the definition nor on the language:
+a release that changes these changes no history. The history contains ids, names of steps, kinds, codes and
+times: no values and no addresses.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ with workflow.unsafe.imports_passed_through():
     )
 
 _LEAST_SECONDS = 0.05
-# A run that was queued again is told of its next claim within this, or somebody else has it.
+# A run that was queued again is claimed and signalled within this time, or has another carrier.
 _CLAIMED_SECONDS = 60.0
-# A database that is away holds no slot of a worker: the workflow waits instead.
+# While the database is away, the workflow waits instead of an activity, so that no slot is occupied.
 _AGAIN_SECONDS = 2.0
 
 
 @workflow.defn(name=AUTOMATION_RUN)
 class AutomationRun:
-    """Takes one run forward until it has ended, or somebody else has it."""
+    """Executes one run until it has ended, or has another carrier."""
 
     @workflow.init
     def __init__(self, given: OwnRun) -> None:
         self._given = given
-        # Claims that the run may have since; the rows say whether it does, as anybody can send a signal.
+        # Claims that the run may have got since. The rows decide, because any client can send a signal.
         self._offered: list[OwnRun] = []
         self._told = False
         self._left = False
@@ -57,7 +57,7 @@ class AutomationRun:
 
     @workflow.run
     async def run(self, given: OwnRun) -> str:
-        """Do so; how the run has ended, or `by_shift`: a worker took it forward from then on."""
+        """Execute the run; return its final status, or `by_shift` if a worker's shift took over."""
         try:
             over = await self._take_forward()
         except (asyncio.CancelledError, ActivityError) as error:
@@ -73,23 +73,23 @@ class AutomationRun:
 
     @workflow.signal(name=TAKEN_UP)
     def taken_up(self, given: OwnRun) -> None:
-        """Go on under this claim: the run had waited, and what it waited for has come."""
+        """Continue under this claim: the run had waited, and its wait is over."""
         if given.run_id == self._given.run_id and given != self._given:
             self._offered.append(given)
 
     @workflow.signal(name=LOOK)
     def look(self) -> None:
-        """Look whether something has come that the run waits for."""
+        """Check whether an answer has come that the run waits for."""
         self._told = True
 
     @workflow.signal(name=LEFT)
     def left(self) -> None:
-        """Look whether the run has ended, or somebody else takes it forward; end then."""
+        """Check whether the run has ended or has another carrier, and end then."""
         self._left = self._told = True
 
     @workflow.query
     def progress(self) -> str:
-        """Tell each step that is done, at work or waiting, a line each."""
+        """Return each step that is done, under way or waiting, a line each."""
         under_way = {call.label: "running" for call in self._at_work.values()}
         waits = {self._todo.waits: "waiting"} if self._todo.waits else {}
         lines = {**self._steps, **under_way, **waits}
@@ -112,14 +112,14 @@ class AutomationRun:
             todo = await self._next(todo)
 
     async def _next(self, todo: Todo) -> Todo:
-        """Wait until something happens; what follows from it."""
+        """Wait until something happens; return the next work."""
         if self._at_work:
             done = await self._something_happens(todo.seconds)
             return done if done is not None else await self._decide()
         if await self._sleep(max(_LEAST_SECONDS, todo.seconds or 0.0), todo.waits):
             return await self._decide()
         if todo.seconds is not None and todo.seconds > policies.LONGEST_NAP_SECONDS:
-            # It is queued, and claimed as any other; whoever claims it tells.
+            # The run is queued, and claimed like any other; the worker that claims it sends a signal.
             await workflow.execute_local_activity(
                 WAKE_RUN, self._given, start_to_close_timeout=policies.SHORT, retry_policy=policies.FOR_EVER
             )
@@ -127,7 +127,7 @@ class AutomationRun:
         return await self._decide()
 
     async def _is_claimed_again(self) -> bool:
-        """Wait for the next claim's word; false if it does not come, or says that others have it."""
+        """Wait for the signal of the next claim; return False without one, or if others have the run."""
         for task in self._at_work:
             task.cancel()
         await asyncio.gather(*self._at_work, return_exceptions=True)
@@ -137,20 +137,20 @@ class AutomationRun:
         return not self._left and await self._sleep(_CLAIMED_SECONDS, "claimed")
 
     async def _something_happens(self, seconds: float | None) -> Todo | None:
-        """Wait for a call that is done, a time, or word; what the call says follows, if it does."""
+        """Wait for a finished call, a time, or a signal; return the next work, if the call returned it."""
         timer = asyncio.create_task(self._sleep(seconds, self._todo.waits))
         await workflow.wait([*self._at_work, timer], return_when=asyncio.FIRST_COMPLETED)
         timer.cancel()
         follows: Todo | None = None
         for task in [task for task in self._at_work if task.done()]:
             del self._at_work[task]
-            # What it says of a claim that is over is not said of the next, which may have come meanwhile.
+            # A result under an old claim does not apply to the next claim, which may have come meanwhile.
             given, told = task.result()
             follows = told if given == self._given else None
         return None if follows is None else self._take(follows)
 
     async def _sleep(self, seconds: float | None, what: str) -> bool:
-        """Sleep, at most so long; whether there was word before."""
+        """Sleep at most this long; return whether a signal came first."""
         workflow.set_current_details(self.progress())
         try:
             await workflow.wait_condition(
@@ -183,7 +183,7 @@ class AutomationRun:
                     retry_policy=policies.ONCE,
                 )
             except (ActivityError, ApplicationError) as error:
-                # A local activity fails with what it has raised itself.
+                # A local activity raises its own error.
                 if is_cancelled_exception(error) or getattr(error, "type", None) == NOT_ITS_RUN:
                     raise
                 await asyncio.sleep(_AGAIN_SECONDS)
@@ -195,7 +195,7 @@ class AutomationRun:
 
     async def _perform(self, call: CallName, alone: bool) -> tuple[OwnRun, Todo | None]:
         given = self._given
-        # One of the same name that was broken off is open until its worker hears of that.
+        # An interrupted call of the same name stays open until its worker notices.
         self._scheduled[call.label] += 1
         times = self._scheduled[call.label]
         told = await workflow.execute_activity(
@@ -211,7 +211,7 @@ class AutomationRun:
         try:
             return given, workflow.payload_converter().from_payload(told.payload, Todo)
         except (ValueError, KeyError):
-            # Whoever reaches Temporal can say that it is done, and how: the rows tell what is next.
+            # Any client of Temporal can complete the activity with any result: then the rows decide.
             return given, None
 
     async def _cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""`ScheduledTrigger`: a workflow with a schedule is due. What comes of that is told by rows."""
+"""`ScheduledTrigger`: a workflow with a schedule is due. Results are read from Postgres."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ with workflow.unsafe.imports_passed_through():
 
 @workflow.defn(name=SCHEDULED_TRIGGER)
 class ScheduledTrigger:
-    """Has the run of a workflow accepted when it is due, as its Schedule says."""
+    """Accepts the run of a workflow when its Schedule is due."""
 
     @workflow.run
     async def run(self, automation_id: UUID, moment: datetime) -> None:
-        """Do so, however long the database is away."""
+        """Accept the run, even after a long outage of the database."""
         await workflow.execute_activity(
             ACCEPT_SCHEDULED_RUN,
             args=[automation_id, moment],

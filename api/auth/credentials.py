@@ -141,11 +141,11 @@ class Credentials:
         return Caller(key.account_id, "key", key.id, key.name, key.scopes, key.expires_at)
 
     async def _session(self, token: str) -> Caller | None:
-        claims = sessions.claims_of(self._keyring, token)
+        claims = sessions.read_claims(self._keyring, token)
         if claims is None:
             return None
         async with self._database.connection() as connection:
-            email = await sessions.email_of_live(connection, claims)
+            email = await sessions.find_live_email(connection, claims)
         if email is None:
             return None
         return Caller(

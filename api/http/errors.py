@@ -40,7 +40,7 @@ _ENGINE_AWAY = (
     RPCStatusCode.CANCELLED,
 )
 
-_STATUS_OF: dict[type[errors.ModelError], int] = {
+_STATUS_OF: dict[type[errors.DomainError], int] = {
     errors.Invalid: 400,
     errors.Unauthenticated: 401,
     InvalidSignature: 401,
@@ -129,13 +129,13 @@ def _field_problem(error: errors.FieldError) -> dict[str, Any]:
     return {name: value for name, value in vars(error).items() if value is not None}
 
 
-def status_of(error: errors.ModelError) -> int:
+def status_of(error: errors.DomainError) -> int:
     """Give the HTTP status of an error of a rule."""
     return next(_STATUS_OF[kind] for kind in type(error).__mro__ if kind in _STATUS_OF)
 
 
 def _model_error(request: Request, error: Exception) -> Response:
-    error = cast(errors.ModelError, error)
+    error = cast(errors.DomainError, error)
     status = status_of(error)
     headers: dict[str, str] = {}
     if isinstance(error, errors.RateLimited):
@@ -225,7 +225,7 @@ def unexpected(scope: Scope) -> Response:
 
 def install(app: FastAPI) -> None:
     """Have `app` answer every error with a problem document."""
-    app.add_exception_handler(errors.ModelError, _async(_model_error))
+    app.add_exception_handler(errors.DomainError, _async(_model_error))
     app.add_exception_handler(HTTPException, _async(_http_error))
     app.add_exception_handler(RequestValidationError, _async(_validation_error))
     for away in AWAY:

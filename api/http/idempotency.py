@@ -21,7 +21,7 @@ from api.http.json_body import StrictRequest
 from api.problems import Problem
 from database import Connection
 from models import idempotency
-from models.errors import ModelError
+from models.errors import DomainError
 from models.idempotency import Claim
 
 MAX_KEY_LENGTH = 255
@@ -136,7 +136,7 @@ async def answer_once(
         return replay.response
     except Exception as error:
         if context.claim is not None:
-            refused = isinstance(error, (ModelError, HTTPException))
+            refused = isinstance(error, (DomainError, HTTPException))
             ended = idempotency.give_up if refused else idempotency.release
             await _write(services_of(request), partial(ended, claim=context.claim))
         raise

@@ -34,7 +34,7 @@ async def list_audit(
     """What was done to the account's workflows, their runs and secrets, and by whom, newest first."""
     before = id_of(cursor)
     async with services.database.connection() as connection:
-        page, more = await audit.workflow_entries(
+        page, more = await audit.list_workflow_entries(
             connection, caller.account_id, None, before=before, limit=limit
         )
     return AuditPage(entries=page, next_cursor=cursor_of_id(more))
@@ -47,7 +47,7 @@ async def list_workflow_audit(
     """What was done to the workflow and its runs, and by whom, newest first; of a deleted one too."""
     before = id_of(cursor)
     async with services.database.connection() as connection:
-        page, more = await audit.workflow_entries(
+        page, more = await audit.list_workflow_entries(
             connection, caller.account_id, workflow_id, before=before, limit=limit
         )
     return AuditPage(entries=page, next_cursor=cursor_of_id(more))

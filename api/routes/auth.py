@@ -109,7 +109,7 @@ async def register(body: Registration, request: Request, services: ServicesDep) 
     network, refusals = limits.network_of(context.client), limits.Attempt(services)
     await limits.Attempt(services).count("login", network, request=request)
     await refusals.count("login_account", f"register/{network}")
-    password_hash = await passwords.hashed(body.password)
+    password_hash = await passwords.hash_password(body.password)
     grant = services.settings.signup_credits
     try:
         async with services.database.transaction() as connection:
@@ -170,12 +170,12 @@ async def change_password(
     await attempt.count("login", network, request=request)
     await attempt.count("login_account", f"password/{caller.credential_id}")
     async with services.database.connection() as connection:
-        stored = await accounts.password_hash_of(connection, caller.account_id)
+        stored = await accounts.get_password_hash(connection, caller.account_id)
     fits, _ = await passwords.verify(body.current_password, stored)
     if not fits:
         raise Forbidden("wrong_password", "The current password is not right.")
     await attempt.succeeded()
-    password_hash = await passwords.hashed(body.new_password)
+    password_hash = await passwords.hash_password(body.new_password)
     async with services.database.transaction() as connection:
         await accounts.change_password(
             connection, who, password_hash, keep_session=caller.credential_id, keep_address=network

@@ -59,7 +59,7 @@ class LedgerPage(BaseModel):
 async def get_credits(caller: Annotated[Caller, authorised("credits")], services: ServicesDep) -> BalanceView:
     """The balance, and what is held for work under way."""
     async with services.database.connection() as connection:
-        return await credits.balance(connection, caller.account_id)
+        return await credits.get_balance(connection, caller.account_id)
 
 
 @router.patch("")
@@ -85,7 +85,7 @@ async def get_ledger(
     """Every change of the balance; the sum of all amounts is the balance."""
     before = number_of(cursor, 18)
     async with services.database.connection() as connection:
-        page, more = await ledger.entries(connection, caller.account_id, before=before, limit=limit)
+        page, more = await ledger.list_entries(connection, caller.account_id, before=before, limit=limit)
     return LedgerPage(entries=page, next_cursor=cursor_of(more))
 
 

@@ -80,7 +80,7 @@ async def test_workflow(
         workflow = await automation_views.get(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
-        names = await secrets.names(connection, caller.account_id)
+        names = await secrets.list_names(connection, caller.account_id)
     given = Given(body.input, _readable(workflow, body.request), body.mocks, names)
     outside = Outside(services.lookups, services.database, services.settings.allow_private_networks)
     async with only_one(services.database, caller.account_id):

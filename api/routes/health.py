@@ -110,14 +110,14 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
     try:
         async with services.database.connection() as connection:
             shared = metrics.Shared(
-                await run_counts.unfinished(connection),
+                await run_counts.count_unfinished_by_status(connection),
                 await delivery_recovery.count_unfinished(connection),
                 await RUNS.count_unfinished(connection),
                 await JOBS.count_unfinished(connection),
                 await workers.count_halted(connection),
                 await setbacks.count_aside(connection),
                 await run_work.count_strays(connection),
-                await workers.longest_loop_lag(connection),
+                await workers.get_longest_loop_lag(connection),
                 await stuck_runs.count(connection),
             )
     except AWAY:
@@ -161,7 +161,7 @@ async def _secrets(services: Services) -> str:
 
 async def _workers(services: Services) -> str:
     async with services.database.connection() as connection:
-        return "ok" if await workers.alive(connection) else "none alive"
+        return "ok" if await workers.count_alive(connection) else "none alive"
 
 
 async def _temporal(services: Services) -> str:

@@ -26,10 +26,10 @@ from api.routes.runs import CHECKED, Wait
 from api.schemas.ingest_answers import ANSWERS, answer
 from language import triggers
 from language.triggers import WebhookTrigger
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.errors import FieldError, Invalid
 from models.runs import acceptance
-from models.runs.acceptance import MAX_DEDUPE_LENGTH, Accepted, Event, RunAccepted
+from models.runs.acceptance import MAX_DEDUPE_LENGTH, RunAcceptance, RunAccepted, RunRequest
 from outbound import chain
 from services.event_checks import Charge
 from services.signatures import SIGNED_BY, Signed, repeat_key
@@ -152,14 +152,14 @@ async def ingest(
     accepted = await _repeated_misfit(services, target, payload, dedupe_key, charge)
     if accepted is None:
         accepted = await services.accepting.submit(
-            Event(
+            RunRequest(
                 target, "webhook", payload, context, dedupe_key, depth=depth, is_waited_for=wait is not None
             )
         )
     return await answer(services, target, accepted, wait, charge)
 
 
-async def _signed(services: Services, target: Target, request: StrictRequest) -> Signed | None:
+async def _signed(services: Services, target: RunTarget, request: StrictRequest) -> Signed | None:
     """The signature of an event; None where the workflow asks for none.
 
     Raises:
@@ -171,8 +171,8 @@ async def _signed(services: Services, target: Target, request: StrictRequest) ->
 
 
 async def _repeated_misfit(
-    services: Services, target: Target, payload: Any, dedupe_key: str | None, charge: Charge
-) -> Accepted | None:
+    services: Services, target: RunTarget, payload: Any, dedupe_key: str | None, charge: Charge
+) -> RunAcceptance | None:
     """The run of an event that does not meet the `input_schema` but repeats one; None if it meets it.
 
     Raises:
@@ -185,7 +185,7 @@ async def _repeated_misfit(
         if dedupe_key is None:
             raise
         async with services.database.connection() as connection:
-            accepted = await acceptance.accepted_before(connection, target.automation_id, dedupe_key)
+            accepted = await acceptance.find_accepted(connection, target.automation_id, dedupe_key)
         if accepted is None:
             raise
         return accepted

@@ -22,11 +22,11 @@ from api.pages.resume_forms import Answer, fields_of, note_errors, read_form
 from api.pages.resume_pages import Question
 from api.problems import Problem
 from api.routes.runs import CHECKED
-from models.errors import Conflict, Invalid, ModelError, NotFound, RateLimited, Unavailable
+from models.errors import Conflict, DomainError, Invalid, NotFound, RateLimited, Unavailable
 from models.runs import prompts, resume_tokens, resumption
 from models.runs.prompts import Prompt
-from models.runs.resume_tokens import Place
-from models.runs.resumption import Waiting
+from models.runs.resume_tokens import StepPosition
+from models.runs.resumption import ResumableStep
 from models.runs.runs import QUEUED_CHANNEL
 
 router = APIRouter(prefix="/api/workflows/resume", tags=["triggers"], route_class=StrictRoute)
@@ -126,7 +126,7 @@ async def get_resume_page(token: str, request: Request, services: ServicesDep) -
     """What a step asks, as a page with a form for the answer. To look at it changes nothing."""
     try:
         place, waiting, prompt = await _find(token, request, services)
-    except ModelError as error:
+    except DomainError as error:
         return _page_for(request, error)
     if not _wants_page(request):
         shown = ResumePrompt(
@@ -165,14 +165,16 @@ async def resume_by_form(token: str, request: Request, services: ServicesDep) ->
                 await _resume(services, place, waiting, answer.body)
             except Invalid as invalid:
                 note_errors(answer, fields, invalid.errors)
-    except ModelError as error:
+    except DomainError as error:
         return _page_for(request, error)
     if answer.errors:
         return _form_page(waiting, prompt, answer, "form")
     return HTMLResponse(resume_pages.done_page(waiting.workflow), headers=resume_pages.HEADERS)
 
 
-async def _find(token: str, request: Request, services: Services) -> tuple[Place, Waiting, Prompt | None]:
+async def _find(
+    token: str, request: Request, services: Services
+) -> tuple[StepPosition, ResumableStep, Prompt | None]:
     """The step that a token is for, and what it asks.
 
     Raises:
@@ -191,7 +193,7 @@ async def _find(token: str, request: Request, services: Services) -> tuple[Place
     return place, waiting, prompt
 
 
-async def _resume(services: Services, place: Place, waiting: Waiting, body: Any) -> Resumed:
+async def _resume(services: Services, place: StepPosition, waiting: ResumableStep, body: Any) -> Resumed:
     if waiting.schema is not None:
         await services.event_checks.check_schema(waiting.account_id, waiting.schema, body, "")
     async with services.database.transaction() as connection:
@@ -205,7 +207,7 @@ def _wants_page(request: Request) -> bool:
     return wanted is None or wanted[0] == "text/html"
 
 
-def _form_page(waiting: Waiting, prompt: Prompt | None, answer: Answer, action: str) -> Response:
+def _form_page(waiting: ResumableStep, prompt: Prompt | None, answer: Answer, action: str) -> Response:
     config = waiting.step.config
     title, message = prompt or (None, None)
     question = Question(
@@ -226,11 +228,11 @@ _GONE = (
 _UNKNOWN = ("There is nothing here", "This address leads to no question, or its run is long over.")
 
 
-def _page_for(request: Request, error: ModelError) -> Response:
+def _page_for(request: Request, error: DomainError) -> Response:
     """The page for an error; for who wants none the problem document.
 
     Raises:
-        ModelError: for the latter.
+        DomainError: for the latter.
     """
     if not _wants_page(request):
         raise error

@@ -37,7 +37,7 @@ from models.accounts import agents
 from models.audit import Actor, Target
 from models.run_values import ROOM, SMALL
 from models.runs import cancellation, retries, run_lists, runs
-from models.runs.acceptance import Accepted, RunAccepted
+from models.runs.acceptance import RunAcceptance, RunAccepted
 from models.runs.run_lists import PARTS, ListedRun, Part
 from models.runs.run_views import RunStatus, RunView
 from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
@@ -181,7 +181,7 @@ async def get_run_events(
     `Last-Event-ID` gets nothing that it has seen.
     """
     async with services.database.connection() as connection:
-        pulse = await runs.pulse(connection, caller.account_id, run_id)
+        pulse = await runs.get_pulse(connection, caller.account_id, run_id)
     if pulse.ended and last_event_id == live_events.END_ID:
         return Response(status_code=204)
     token = presented(request.scope["headers"]) or ""
@@ -265,7 +265,7 @@ def claimed_key(request: Request) -> str | None:
     return f"request/{claim.id}" if claim else None
 
 
-async def answer(services: Services, account_id: UUID, accepted: Accepted, wait: int | None) -> Response:
+async def answer(services: Services, account_id: UUID, accepted: RunAcceptance, wait: int | None) -> Response:
     """The answer to accepted work: 202 at once, or the finished run if it ends within `wait` seconds."""
     announce_acceptance(services, account_id, accepted)
     try:

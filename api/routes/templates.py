@@ -27,5 +27,5 @@ async def list_workflow_templates(
     category: Annotated[Category | None, Query(description="Only those of this category.")] = None,
 ) -> TemplateList:
     """Workflows to begin with: `POST /api/workflows` with the `template_id` of one makes a copy."""
-    found = [one for one in templates.every().values() if category in (None, one.category)]
+    found = [one for one in templates.load_templates().values() if category in (None, one.category)]
     return TemplateList(templates=found)

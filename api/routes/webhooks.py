@@ -19,7 +19,7 @@ from models.accounts import agents
 from models.errors import FieldError, Invalid
 from models.webhooks import deliveries, endpoints
 from models.webhooks.deliveries import DeliveryDetail
-from models.webhooks.endpoints import Chosen, EndpointView
+from models.webhooks.endpoints import EndpointSettings, EndpointView
 from outbound.signing import new_secret
 from services import delivery_attempts
 
@@ -65,7 +65,7 @@ async def create_webhook(
     body: GivenWebhook, request: Request, caller: Owner, services: ServicesDep
 ) -> WebhookCreated:
     """Make a webhook. Its secret is shown this once."""
-    chosen = Chosen(**validated(NewWebhook, body, _context(services)).model_dump())
+    chosen = EndpointSettings(**validated(NewWebhook, body, _context(services)).model_dump())
     secret, who = new_secret(), actor(request, caller)
     async with services.database.transaction() as connection:
         await agents.check_endpoint(connection, who, chosen.events)

@@ -30,7 +30,7 @@ from models.accounts import agents, secrets
 from models.automations import automation_views, automations, definitions, exporting, run_targets, versions
 from models.automations.automation_views import WorkflowView
 from models.automations.versions import VersionDefinition, VersionView
-from models.runs.acceptance import Event, RunAccepted
+from models.runs.acceptance import RunAccepted, RunRequest
 from models.schedules.automation_schedules import next_times
 from models.views import View
 from services import checking
@@ -263,9 +263,9 @@ async def export_workflow(workflow_id: Id, caller: Author, services: ServicesDep
     Of secrets it has the names alone, and of monitors and other workflows the ids.
     """
     async with services.database.connection() as connection:
-        current = await automations.current(connection, caller.account_id, workflow_id)
+        current = await automations.get_current(connection, caller.account_id, workflow_id)
     named = f'attachment; filename="{exporting.file_name(current.definition["name"])}.json"'
-    content = exporting.written(current.definition, current.status)
+    content = exporting.write_document(current.definition, current.status)
     return Response(content, media_type="application/json", headers={"Content-Disposition": named})
 
 
@@ -335,7 +335,7 @@ async def delete_workflow(
     if cancel_runs:
         # There may be very many: should it fail on the way, the workflow is still there to be deleted.
         async with services.database.connection() as connection:
-            await automations.current(connection, caller.account_id, workflow_id, version)
+            await automations.get_current(connection, caller.account_id, workflow_id, version)
         await cancel_all(services, who, workflow_id)
     async with services.database.transaction() as connection:
         await agents.check_workflow_change(connection, who, workflow_id)
@@ -379,7 +379,7 @@ async def _run(
     async with services.database.connection() as connection:
         target = await run_targets.run_target(connection, caller.account_id, workflow_id)
     await services.event_checks.check_input(target, body.input, "/input")
-    event = Event(
+    event = RunRequest(
         target, "manual", body.input,
         dedupe_key=claimed_key(request), depth=depth_of(request), actor=actor(request, caller),
         is_waited_for=wait is not None,

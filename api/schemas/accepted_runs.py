@@ -8,23 +8,23 @@ import structlog
 from fastapi import Response
 
 from api.deps import Services
-from models.runs.acceptance import Accepted, RunAccepted
+from models.runs.acceptance import RunAcceptance, RunAccepted
 from models.runs.runs import QUEUED_CHANNEL
 
 
-def announce_acceptance(services: Services, account_id: UUID, accepted: Accepted) -> None:
+def announce_acceptance(services: Services, account_id: UUID, accepted: RunAcceptance) -> None:
     """Have the log name the run, and dispatchers look for it."""
     structlog.contextvars.bind_contextvars(account_id=str(account_id), run_id=str(accepted.run_id))
     if not accepted.repeated:
         services.notifier.notify(QUEUED_CHANNEL, str(account_id))
 
 
-def is_first_acceptance(accepted: Accepted) -> bool:
+def is_first_acceptance(accepted: RunAcceptance) -> bool:
     """Whether the end of the run is yet to be heard of."""
     return not accepted.repeated and accepted.status == "queued"
 
 
-def view_acceptance(accepted: Accepted) -> RunAccepted:
+def view_acceptance(accepted: RunAcceptance) -> RunAccepted:
     """What is told of accepted work."""
     message = "Already accepted." if accepted.repeated else "Accepted."
     return RunAccepted(run_id=accepted.run_id, status=accepted.status, message=message)

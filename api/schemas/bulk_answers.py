@@ -7,7 +7,7 @@ from typing import Any, get_origin
 from pydantic import BaseModel, Field
 
 from api.schemas.lookup_options import Options
-from models.errors import ModelError
+from models.errors import DomainError
 from models.lookups.lookups import Block, LookupAnswer
 from providers.company.answer import Candidate, Person, Profile
 from providers.domain.answer import DomainAnswer
@@ -124,7 +124,7 @@ def shown(kind: str, options: Options, answer: Answer) -> dict[str, Any]:
     """An answer as the API gives it: the text as it came, and what was found or why it failed."""
     echo = "email" if kind == "email" else "query"
     outcome = answer.outcome
-    if isinstance(outcome, ModelError):
+    if isinstance(outcome, DomainError):
         return {echo: answer.text, "error": {"code": outcome.code, "message": outcome.message}}
     found = outcome.answer(shown=options.shown, fields=looked_up(kind, options.fields))
     if answer.repeated:

@@ -22,10 +22,10 @@ from api.schemas.accepted_runs import (
     view_acceptance,
 )
 from language.triggers import WebhookTrigger
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.run_values import Omitted
 from models.runs import runs
-from models.runs.acceptance import Accepted
+from models.runs.acceptance import RunAcceptance
 from models.runs.run_results import Result
 from models.runs.run_views import RunStatus, RunView
 from models.views import View, to_json
@@ -68,7 +68,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 
 
 async def answer(
-    services: Services, target: Target, accepted: Accepted, wait: int | None, charge: Charge
+    services: Services, target: RunTarget, accepted: RunAcceptance, wait: int | None, charge: Charge
 ) -> Response:
     """The answer to an event: 202 at once, or what came of the run if it ends within `wait` seconds."""
     announce_acceptance(services, target.account_id, accepted)
@@ -92,9 +92,9 @@ async def answer(
 
 
 async def _ended(
-    services: Services, target: Target, accepted: Accepted, wait: int
+    services: Services, target: RunTarget, accepted: RunAcceptance, wait: int
 ) -> RunView | Result | None:
-    trigger = target.entry.trigger
+    trigger = target.spec.trigger
     with services.ingest_waits.taken(target.account_id):
         if isinstance(trigger, WebhookTrigger) and trigger.respond is not None:
             return await services.waiter.wait(accepted.run_id, wait, new=is_first_acceptance(accepted))
@@ -103,7 +103,7 @@ async def _ended(
         )
 
 
-async def _of_ended(services: Services, target: Target, run: RunView | Result, charge: Charge) -> Response:
+async def _of_ended(services: Services, target: RunTarget, run: RunView | Result, charge: Charge) -> Response:
     if isinstance(run, Result):
         result = RunResult(run_id=run.run_id, status="completed", output=run.output, error=None)
         return Response(to_json(result), media_type="application/json")

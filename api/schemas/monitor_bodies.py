@@ -27,7 +27,7 @@ from models.errors import FieldError
 from models.identifiers import parse_id
 from models.lists import named_objects
 from models.lists.lists import TargetType
-from models.monitors.monitors import ChangeDetection, Frequency, MonitorView, Plan, Status
+from models.monitors.monitors import ChangeDetection, Frequency, MonitorSettings, MonitorView, Status
 from models.monitors.tolerances import without_defaults
 
 DataSource = Literal["inline", "list"]
@@ -144,9 +144,9 @@ class NewMonitor(Targets):
             errors.append(FieldError(f"/{given[0]}", "too_few_items", message))
         return errors
 
-    def plan(self) -> Plan:
+    def plan(self) -> MonitorSettings:
         """What was chosen."""
-        return Plan(
+        return MonitorSettings(
             name=self.name,
             frequency="monthly" if self.frequency is None and self.cron is None else self.frequency,
             cron=self.cron,
@@ -199,7 +199,7 @@ class MonitorChanges(Body):
     targets: _NotHere = None
     emails: _NotHere = None
 
-    def errors(self, type: str, former: Plan) -> list[FieldError]:
+    def errors(self, type: str, former: MonitorSettings) -> list[FieldError]:
         """What does not fit together, or to the monitor as it is.
 
         Args:
@@ -214,7 +214,7 @@ class MonitorChanges(Body):
         kept = source == "list" and "data_source_ref" not in self.model_fields_set
         return errors + _source_errors(source, former.list_id if kept else _id_of(self.data_source_ref))
 
-    def merged(self, type: str, former: Plan, kept_days: int) -> Plan:
+    def merged(self, type: str, former: MonitorSettings, kept_days: int) -> MonitorSettings:
         """What is chosen now.
 
         Args:
@@ -222,7 +222,7 @@ class MonitorChanges(Body):
             former: what was chosen before.
             kept_days: what is shown as `retention_days` where nothing is chosen: sent back, it is no choice.
         """
-        names = Plan.__dataclass_fields__.keys() & self.model_fields_set
+        names = MonitorSettings.__dataclass_fields__.keys() & self.model_fields_set
         given = {name: getattr(self, name) for name in names}
         if self.frequency is not None or self.cron is not None:
             given |= {"frequency": self.frequency, "cron": self.cron}

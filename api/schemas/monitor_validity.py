@@ -16,7 +16,7 @@ from api.schemas.findings import FoundView, WarningView
 from api.schemas.monitor_bodies import NewMonitor, resolve_list
 from models.errors import FieldError, Invalid
 from models.monitors import monitored_targets
-from models.monitors.monitors import Plan
+from models.monitors.monitors import MonitorSettings
 from models.schedules.automation_schedules import SHOWN
 from models.schedules.calendars import Calendar
 from services.monitors import check_plan, warn
@@ -52,7 +52,7 @@ class MonitorCheck:
     """
 
     body: NewMonitor
-    plan: Plan
+    plan: MonitorSettings
     checked: Checked
     errors: list[FieldError]
 

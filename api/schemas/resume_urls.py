@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.deps import Services
 from models.runs import resume_tokens
-from models.runs.resume_tokens import Place
+from models.runs.resume_tokens import StepPosition
 from models.runs.run_views import RunView
 
 
@@ -14,7 +14,7 @@ def with_resume_urls(services: Services, view: RunView) -> RunView:
         return view
     urls = {
         step.id: resume_tokens.resume_url(
-            services.keyring, services.settings.address, Place(view.id, position)
+            services.keyring, services.settings.address, StepPosition(view.id, position)
         )
         for position, step in enumerate(view.steps)
         if step.type == "wait" and step.completed_at is None

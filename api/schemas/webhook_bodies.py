@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from api.deps import Id
 from api.http.validation import Body
 from models.events.event_types import unknown_filter
-from models.webhooks.endpoints import Chosen, EndpointView
+from models.webhooks.endpoints import EndpointSettings, EndpointView
 from outbound.guard import Refusal, check_header, check_header_name, check_header_value, check_url
 
 # What receivers rely on, and so is not an account's to say.
@@ -80,7 +80,7 @@ class NewWebhook(Body):
             "examples": [{"url": "https://example.com/hooks", "events": ["workflow.run.*", "credits.low"]}]
         }
     )
-    read_only = frozenset(EndpointView.model_fields) - frozenset(Chosen.__dataclass_fields__)
+    read_only = frozenset(EndpointView.model_fields) - frozenset(EndpointSettings.__dataclass_fields__)
 
     url: Url = Field(description=_URL)
     events: Events = Field(description=_EVENTS)
@@ -104,9 +104,10 @@ class WebhookChanges(Body):
     is_active: StrictBool = Field(default=_ABSENT, description=_IS_ACTIVE)
 
     def given(self) -> dict[str, Any]:
-        """The fields of `Chosen` that the body names."""
+        """The fields of `EndpointSettings` that the body names."""
         return {
-            name: getattr(self, name) for name in self.model_fields_set & Chosen.__dataclass_fields__.keys()
+            name: getattr(self, name)
+            for name in self.model_fields_set & EndpointSettings.__dataclass_fields__.keys()
         }
 
 

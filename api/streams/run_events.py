@@ -37,7 +37,7 @@ def watch(services: Services, account_id: UUID, run_id: UUID) -> AbstractContext
 
     async def look(last: SeenRun | None) -> SeenRun | None:
         async with services.database.connection() as connection:
-            pulse = await runs.pulse(connection, account_id, run_id)
+            pulse = await runs.get_pulse(connection, account_id, run_id)
             if last is not None and last.pulse == pulse:
                 return last
             found = await runs.get(connection, account_id, run_id, room=ROOM)

@@ -1,1 +1,1 @@
-"""Accounts: who signs in and how, their keys and secrets, and who is never looked up."""
+"""Accounts: logins, sessions, API keys, secrets, and suppressed persons."""

@@ -1,4 +1,4 @@
-"""Accounts: whoever signs in, and the owner of everything else."""
+"""Accounts: the people who sign in, and the owners of all other objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from models.identifiers import new_id
 
 FIRST_EMAIL = "admin@vedette.internal"
 FIRST_CREDITS = 100_000
-# Any constant that nothing else in the database uses: whoever makes the first account holds it.
+# Any constant that no other lock in the database uses: held while the first account is made.
 _FIRST_ACCOUNT_LOCK = 0x7665_6465_7474_66
 
 
@@ -42,7 +42,7 @@ class AccountRow(SQLModel, table=True):
 
 @dataclass(frozen=True)
 class Account:
-    """An account as the rest of the code sees it."""
+    """An account for use in code, without its password."""
 
     id: UUID
     email: str
@@ -52,7 +52,7 @@ class Account:
 
 @dataclass(frozen=True)
 class FirstAccount:
-    """What the first start prints once: nothing of it can be read again."""
+    """The credentials that the first start prints once: they cannot be read again."""
 
     email: str
     password: str
@@ -60,7 +60,9 @@ class FirstAccount:
 
 
 def normalised_email(text: str) -> str:
-    """`text` as an account's e-mail, in lower case. Local domains are fine: installations have them.
+    """Return `text` as an account's e-mail, in lower case.
+
+    Local domains are allowed, as installations have them.
 
     Raises:
         Invalid: it is not an e-mail address.
@@ -73,7 +75,7 @@ def normalised_email(text: str) -> str:
 
 
 def login_name(text: str) -> str:
-    """The e-mail to look an account up by and to count logins under: what is none is nobody's."""
+    """Return the key for looking up an account and counting logins; an invalid e-mail matches no account."""
     try:
         return normalised_email(text)
     except Invalid:
@@ -81,7 +83,7 @@ def login_name(text: str) -> str:
 
 
 class EmailTaken(Conflict):
-    """There is an account with this e-mail."""
+    """Another account has this e-mail."""
 
     def __init__(self) -> None:
         super().__init__("email_taken", "There is an account with this e-mail already.")
@@ -103,11 +105,11 @@ async def create_account(
     Args:
         connection: inside a transaction.
         email: normalised here.
-        password_hash: from `passwords.hashed`.
-        name: of the person.
-        credits_granted: the first balance.
-        actor: who creates it, if not the person (its `account_id` is ignored).
-        request_id: the request by which the person does.
+        password_hash: from `passwords.hash_password`.
+        name: the person's name.
+        credits_granted: the initial balance.
+        actor: the creator, if it is not the person (its `account_id` is ignored).
+        request_id: the person's request.
         ip: the person's address.
 
     Raises:
@@ -137,14 +139,14 @@ async def create_account(
 
 
 async def create_first_account(connection: Connection) -> FirstAccount | None:
-    """Create the installation's first account, unless there is one; however many processes try at once.
+    """Create the installation's first account if it has none, safely from several processes at once.
 
-    It has a generated password, a key with every scope, and 100,000 credits.
+    The account has a generated password, a key with every scope, and 100,000 credits.
     """
     if await any_exists(connection):
         return None
-    password = passwords.generated()
-    password_hash = await passwords.hashed(password)
+    password = passwords.generate_password()
+    password_hash = await passwords.hash_password(password)
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock(%s)", (_FIRST_ACCOUNT_LOCK,))
         if await any_exists(connection):
@@ -156,13 +158,13 @@ async def create_first_account(connection: Connection) -> FirstAccount | None:
 
 
 async def any_exists(connection: Connection) -> bool:
-    """Whether the installation has an account."""
+    """Return whether the installation has an account."""
     cursor = await connection.execute("select 1 from accounts limit 1")
     return await cursor.fetchone() is not None
 
 
 async def get(connection: Connection, account_id: UUID) -> Account:
-    """The account.
+    """Return the account.
 
     Raises:
         NotFound: there is none.
@@ -176,7 +178,7 @@ async def get(connection: Connection, account_id: UUID) -> Account:
 
 
 async def find_by_email(connection: Connection, email: str) -> tuple[Account, str] | None:
-    """The account with this normalised e-mail, and its password's hash."""
+    """Return the account with this normalised e-mail and the hash of its password."""
     cursor = await connection.execute("select * from accounts where email = %s", (email,))
     row = await cursor.fetchone()
     if row is None:
@@ -185,8 +187,8 @@ async def find_by_email(connection: Connection, email: str) -> tuple[Account, st
     return account, row["password_hash"]
 
 
-async def password_hash_of(connection: Connection, account_id: UUID) -> str:
-    """The stored hash of the account's password."""
+async def get_password_hash(connection: Connection, account_id: UUID) -> str:
+    """Return the stored hash of the account's password."""
     cursor = await connection.execute("select password_hash from accounts where id = %s", (account_id,))
     row = await cursor.fetchone()
     if row is None:
@@ -195,7 +197,7 @@ async def password_hash_of(connection: Connection, account_id: UUID) -> str:
 
 
 async def store_password(connection: Connection, account_id: UUID, password_hash: str) -> None:
-    """Replace the stored hash by a stronger one of the same password."""
+    """Replace the stored hash with a stronger one of the same password."""
     await connection.execute(
         "update accounts set password_hash = %s where id = %s", (password_hash, account_id)
     )
@@ -209,14 +211,14 @@ async def change_password(
     keep_session: UUID | None = None,
     keep_address: str | None = None,
 ) -> None:
-    """Set a new password and end what the old one has opened; call it in a transaction.
+    """Set a new password and end the sessions of the old one; call it in a transaction.
 
     Args:
         connection: inside a transaction.
-        actor: who changes the password of whose account.
-        password_hash: from `passwords.hashed`.
-        keep_session: the only session that goes on.
-        keep_address: the only address that stays known, if it is.
+        actor: the account, and the one who changes its password.
+        password_hash: from `passwords.hash_password`.
+        keep_session: the only session that is kept.
+        keep_address: the only address that stays known, if it was known.
     """
     await connection.execute(
         "update accounts set password_hash = %s, updated_at = now() where id = %s",

@@ -1,9 +1,9 @@
-"""What agents may not do: approve in a person's place, or learn of workflows that are hidden from them.
+"""Restrictions on agents: they cannot approve in a person's place or see workflows hidden from them.
 
-Agents come through the MCP server. One that could send itself a resume URL, take out the step that waits, or
-run a version without it would give the answer that was asked of a person. So an agent saves no workflow that
-sends resume URLs, but for the steps of a template as they are, and changes nothing but the status of one that
-waits, itself or in a workflow that it runs.
+Agents use the MCP server. An agent that could send itself a resume URL, remove the step that waits, or run a
+version without it would give the answer that only a person may give. Therefore an agent cannot save a
+workflow that sends resume URLs, except for the unchanged steps of a template. It can change only the status
+of a workflow that waits, itself or in a workflow that it runs.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from models.errors import Forbidden, NotFound
 from models.events.event_types import EVENT_TYPES, matches
 from models.runs.run_writes import MAX_DEPTH
 
-# Also of workflows that were deleted: who deletes one must not free those that run it. The walk follows
-# stored edges, and reads each definition once.
+# Deleted workflows are included: deleting one must not unlock those that run it. The walk follows stored
+# edges, and reads each definition once.
 _WAITS = """
 with recursive below (id, depth) as (
   select %(id)s::uuid, 0
@@ -36,14 +36,14 @@ select exists (
   where s->>'type' = 'wait'
 ) as waits
 """
-# Also those of lookups: one of a step names its run.
+# Events of lookups are included: a lookup by a step names its run.
 _TELL_OF_WORKFLOWS = [name for name in EVENT_TYPES if name.startswith(("workflow.", "lookup."))]
 
 
 def check_new_secrets(actor: Actor, names: Collection[str]) -> None:
-    """Refuse an agent to give secrets: a template sends resume URLs to an address that is one.
+    """Refuse secrets from an agent, because a template sends resume URLs to an address stored as a secret.
 
-    Besides, what an agent is told, others have read.
+    Besides, others have read the values that an agent has.
 
     Raises:
         Forbidden: `person_required`.
@@ -56,9 +56,9 @@ def check_new_workflow(actor: Actor, *, sends_resume_urls: bool, has_own_steps: 
     """Refuse an agent a new workflow that could send resume URLs to itself.
 
     Args:
-        actor: who makes it.
+        actor: the creator of the workflow.
         sends_resume_urls: whether its steps read resume URLs.
-        has_own_steps: whether its steps are others than those of a template.
+        has_own_steps: whether its steps differ from those of a template.
 
     Raises:
         Forbidden: `person_required`.
@@ -73,12 +73,12 @@ def check_new_workflow(actor: Actor, *, sends_resume_urls: bool, has_own_steps: 
 async def check_workflow_change(
     connection: Connection, actor: Actor, automation_id: UUID, *, sends_resume_urls: bool = False
 ) -> None:
-    """Refuse an agent a change of a workflow that waits for a person's answer, and its deletion.
+    """Refuse an agent the change or deletion of a workflow that waits for a person's answer.
 
     Args:
-        connection: any.
-        actor: whose workflow it is, and who changes it.
-        automation_id: which.
+        connection: inside or outside a transaction.
+        actor: the owner of the workflow, and the one who changes it.
+        automation_id: the workflow.
         sends_resume_urls: whether the changed steps read resume URLs.
 
     Raises:
@@ -94,13 +94,13 @@ async def check_workflow_change(
 
 
 async def check_retry(connection: Connection, actor: Actor, run_id: UUID, version: int | None) -> None:
-    """Refuse an agent a retry with another version than the current one, where that waits for an answer.
+    """Refuse an agent a retry with a version other than the current one, if that waits for a person's answer.
 
     Args:
-        connection: any.
-        actor: whose run it is, and who retries it.
+        connection: inside or outside a transaction.
+        actor: the owner of the run, and the one who retries it.
         run_id: the run.
-        version: to retry with; None for the one that it ran.
+        version: the version to retry with; None for the version of the run.
 
     Raises:
         Forbidden: `person_required`.
@@ -126,12 +126,12 @@ async def check_retry(connection: Connection, actor: Actor, run_id: UUID, versio
 
 
 async def check_endpoint(connection: Connection, actor: Actor, patterns: Collection[str]) -> None:
-    """Refuse an agent an endpoint that would be told of workflows, where some are hidden from agents.
+    """Refuse an agent an endpoint that gets events of workflows, if some workflows are hidden from agents.
 
     Args:
-        connection: any.
-        actor: who makes or changes it.
-        patterns: the events that it is to get.
+        connection: inside or outside a transaction.
+        actor: the one who creates or changes it.
+        patterns: the filters of the events that it gets.
 
     Raises:
         Forbidden: `person_required`.
@@ -147,14 +147,14 @@ async def check_endpoint(connection: Connection, actor: Actor, patterns: Collect
 
 
 async def _waits(connection: Connection, account_id: UUID, automation_id: UUID) -> bool:
-    """Say whether the current version of a workflow, or of one that it runs, has a step that waits."""
+    """Return whether the current version of a workflow, or of one that it runs, has a step that waits."""
     named = {"id": automation_id, "account_id": account_id, "depth": MAX_DEPTH}
     cursor = await connection.execute(_WAITS, named)
     return cast(dict[str, bool], await cursor.fetchone())["waits"]
 
 
 async def _has_hidden(connection: Connection, account_id: UUID) -> bool:
-    """Say whether agents may not see some of the account's workflows."""
+    """Return whether some of the account's workflows are hidden from agents."""
     cursor = await connection.execute(
         "select exists (select from automations a join automation_versions v"
         " on v.automation_id = a.id and v.version = a.version where a.account_id = %s"

@@ -1,7 +1,7 @@
 """API keys: `vedette_live_` and 32 base62 characters, 26 of them random and 6 their checksum.
 
-Only a hash is stored. The checksum lets us, and scanners of leaked secrets, tell a key from junk without
-asking the database.
+Only a hash is stored. By the checksum we, and scanners of leaked secrets, can recognise a key without asking
+the database.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _RANDOM_LENGTH, _CHECKSUM_LENGTH = 26, 6
 
 
 class KeyRow(SQLModel, table=True):
-    """A key."""
+    """An API key."""
 
     __tablename__ = "keys"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
         Index("ix_keys_account_id_id", "account_id", "id"),
-        # Its counters change every second: keep those updates out of the indexes.
+        # Its counters change every second: room on the page keeps these updates out of the indexes.
         {"postgresql_with": {"fillfactor": 70}},
     )
 
@@ -81,7 +81,7 @@ class Key(BaseModel, frozen=True):
 
 @dataclass(frozen=True)
 class LiveKey:
-    """A key that opens the API now."""
+    """A key that is valid now."""
 
     id: UUID
     account_id: UUID
@@ -92,22 +92,22 @@ class LiveKey:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a key that creates or manages others can do itself: none of those can do more.
+    """The limits of a key that creates or manages other keys: they cannot do more than it can.
 
     Attributes:
-        scopes: what it may do.
-        expires_at: when it ends by itself.
+        scopes: the scopes that it has.
+        expires_at: when it expires.
     """
 
     scopes: frozenset[str]
     expires_at: datetime | None
 
     def scopes_of(self, asked: Iterable[Scope] | None) -> frozenset[Scope]:
-        """The scopes of a new key: those asked for, or else as many of the default ones as there are.
+        """Return the scopes of a new key: those asked for, or the default scopes that this key has.
 
         Raises:
-            Forbidden: it lacks one of them.
-            Invalid: none is asked for, and it has none of the default ones.
+            Forbidden: this key lacks one of them.
+            Invalid: none is asked for, and this key has no default scope.
         """
         scopes = DEFAULT_SCOPES & self.scopes if asked is None else frozenset(asked)
         if not scopes <= self.scopes:
@@ -118,10 +118,10 @@ class Bounds:
         return scopes
 
     def end_of(self, asked: datetime | None) -> datetime | None:
-        """When a new key ends by itself: as asked, or else when this one does.
+        """Return when a new key expires: as asked, or else together with this key.
 
         Raises:
-            Invalid: that would be in the past, or after the end of this one.
+            Invalid: the time is in the past, or after the end of this key.
         """
         if asked is None:
             return self.expires_at
@@ -135,13 +135,13 @@ class Bounds:
 
 
 def new_secret() -> str:
-    """A new key: 155 random bits and their checksum."""
+    """Return a new key: 155 random bits and their checksum."""
     body = "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_LENGTH))
     return PREFIX + body + _checksum(body)
 
 
 def is_well_formed(text: str) -> bool:
-    """Whether `text` can be one of our keys: prefix, length and checksum fit."""
+    """Return whether `text` can be one of our keys: prefix, length and checksum match."""
     body = text[len(PREFIX) : len(PREFIX) + _RANDOM_LENGTH]
     return text.isascii() and text == PREFIX + body + _checksum(body) and len(body) == _RANDOM_LENGTH
 
@@ -165,10 +165,10 @@ async def create_key(
 
     Args:
         connection: inside a transaction.
-        actor: whose key it is, and who creates it.
-        name: for people.
-        scopes: what it may do.
-        expires_at: when it stops by itself.
+        actor: the owner of the key, and its creator.
+        name: a name for people.
+        scopes: the scopes of the key.
+        expires_at: when it expires.
 
     Returns:
         The key, and its secret, which is not stored.
@@ -201,7 +201,7 @@ async def create_key(
 
 
 async def list_keys(connection: Connection, account_id: UUID, within: frozenset[str]) -> list[Key]:
-    """The account's keys that have no scope but those `within`, newest first, revoked ones too."""
+    """Return the account's keys whose scopes are all `within`, newest first, including revoked keys."""
     cursor = await connection.execute(
         "select * from keys where account_id = %s and scopes <@ %s order by id desc",
         (account_id, sorted(within)),
@@ -212,14 +212,14 @@ async def list_keys(connection: Connection, account_id: UUID, within: frozenset[
 async def revoke(
     connection: Connection, actor: Actor, key_id: UUID, within: frozenset[str], *, permanent: bool = False
 ) -> None:
-    """Stop a key everywhere at once, and with `permanent` forget it; call it in a transaction.
+    """Revoke a key everywhere at once, and delete it if `permanent`; call it in a transaction.
 
-    The notification stands in the transaction, unlike those of the hot path: a revocation is rare, and
-    must not be lost between commit and notice.
+    The notification is sent in the transaction, unlike those of the hot path: a revocation is rare, and must
+    not be lost between commit and notification.
 
     Raises:
-        NotFound: unknown, or another account's.
-        Forbidden: it has a scope that is not `within`.
+        NotFound: the key is unknown, or another account's.
+        Forbidden: the key has a scope that is not `within`.
     """
     cursor = await connection.execute(
         "select name, preview, scopes, revoked_at from keys where id = %s and account_id = %s for update",
@@ -241,7 +241,7 @@ async def revoke(
 
 
 async def find_live(connection: Connection, secret: str) -> LiveKey | None:
-    """The key with this secret, if it is neither revoked nor expired."""
+    """Return the key with this secret, unless it is revoked or expired."""
     cursor = await connection.execute(
         "select id, account_id, name, scopes, expires_at from keys"
         " where hash = %s and revoked_at is null and (expires_at is null or expires_at > now())",
@@ -252,14 +252,14 @@ async def find_live(connection: Connection, secret: str) -> LiveKey | None:
 
 
 async def find_owner(connection: Connection, key_id: UUID) -> UUID | None:
-    """The account that has the key."""
+    """Return the account that owns the key."""
     cursor = await connection.execute("select account_id from keys where id = %s", (key_id,))
     row = await cursor.fetchone()
     return row["account_id"] if row else None
 
 
 async def count_use(connection: Connection, uses: Mapping[UUID, tuple[int, datetime]]) -> None:
-    """Add to the keys' counters: for each how many requests, and when the last one was."""
+    """Add to the keys' counters: for each key the number of requests and the time of the last one."""
     await connection.execute(
         "update keys k set total_requests = k.total_requests + u.n,"
         " last_used = greatest(k.last_used, u.at)"

@@ -1,4 +1,4 @@
-"""Where accounts have logged in from: addresses that the guesses of others do not keep out."""
+"""Known addresses: an account can log in from them even while guesses from elsewhere are blocked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEPT_DAYS = 90
 
 
 class KnownAddress(SQLModel, table=True):
-    """An address from which the account was logged in to, as limits count it, and when it last was."""
+    """A network from which the account was logged in to, in the form that limits count, and the last time."""
 
     __tablename__ = "known_addresses"  # pyright: ignore[reportAssignmentType]
 
@@ -26,7 +26,7 @@ class KnownAddress(SQLModel, table=True):
 
 
 async def remember(connection: Connection, account_id: UUID, network: str) -> None:
-    """Note a login from there."""
+    """Record a login from this network."""
     await connection.execute(
         "insert into known_addresses (account_id, network, seen_at) values (%s, %s, now())"
         " on conflict (account_id, network) do update set seen_at = excluded.seen_at",
@@ -35,7 +35,7 @@ async def remember(connection: Connection, account_id: UUID, network: str) -> No
 
 
 async def is_known(connection: Connection, email: str, network: str) -> bool:
-    """Whether the account with this e-mail was logged in to from there; an e-mail of nobody was not."""
+    """Return whether the account with this e-mail, if there is one, has logged in from this network."""
     cursor = await connection.execute(
         "select 1 from accounts a join known_addresses k on k.account_id = a.id"
         " where a.email = %s and k.network = %s",
@@ -45,14 +45,14 @@ async def is_known(connection: Connection, email: str, network: str) -> bool:
 
 
 async def forget(connection: Connection, account_id: UUID, *, but: str | None) -> None:
-    """Make all addresses of the account strange, except `but`."""
+    """Delete all known addresses of the account, except `but`."""
     await connection.execute(
         "delete from known_addresses where account_id = %s and network is distinct from %s", (account_id, but)
     )
 
 
 async def forget_old(connection: Connection) -> None:
-    """Remove the addresses that nobody came from for 90 days."""
+    """Delete the addresses without a login for 90 days."""
     await connection.execute(
         "delete from known_addresses where seen_at <= now() - make_interval(days => %s)", (KEPT_DAYS,)
     )

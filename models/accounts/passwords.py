@@ -1,6 +1,6 @@
 """Passwords: argon2id, in threads of their own.
 
-A hash takes about 100 ms of CPU and 64 MiB, so no more than two are computed at once, whoever asks.
+A hash takes about 100 ms of CPU and 64 MiB, so at most two are computed at once in a process.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _hasher = PasswordHash.recommended()
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="password")
 
 
-async def hashed(password: str) -> str:
-    """The argon2id hash to store for `password`."""
+async def hash_password(password: str) -> str:
+    """Return the argon2id hash to store for `password`."""
     return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, password)
 
 
 async def verify(password: str, stored: str | None) -> tuple[bool, str | None]:
-    """Compare `password` with a stored hash, or with nothing in the same time when there is none.
+    """Compare `password` with a stored hash; without one, take the same time and fail.
 
     Returns:
-        Whether it fits, and a new hash to store if the old one was made with weaker parameters.
+        Whether it matches, and a new hash to store if the old one was made with weaker parameters.
     """
     return await asyncio.get_running_loop().run_in_executor(_threads, _verify, password, stored)
 
 
-def generated() -> str:
-    """A random password of 144 bits, for people to copy."""
+def generate_password() -> str:
+    """Return a random password of 144 bits, for people to copy."""
     return secrets.token_urlsafe(18)
 
 

@@ -1,4 +1,4 @@
-"""Secrets of an account: what webhook steps may name as `{{ secrets.NAME }}`, and nothing ever shows."""
+"""Secrets of an account: webhook steps read them as `{{ secrets.NAME }}`; no answer ever shows a value."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ MAX_SECRETS = 1000
 MAX_NAME_LENGTH = 64
 MAX_VALUE_LENGTH = 10_000
 MAX_GIVEN = 50
-"""How many may come with a workflow."""
+"""The highest number of secrets that can come with a workflow."""
 NAME = re.compile("^[A-Za-z_][A-Za-z0-9_]*$")
-"""What an expression can read as a name, so that `{{ secrets.NAME }}` needs no quotes."""
+"""Names that an expression can read without quotes, as in `{{ secrets.NAME }}`."""
 
 _PURPOSE = "secrets"
 
 
 class Secret(SQLModel, table=True):
-    """A name and a sealed value."""
+    """The name and the sealed value of a secret."""
 
     __tablename__ = "secrets"  # pyright: ignore[reportAssignmentType]
 
@@ -62,15 +62,15 @@ class SecretView(BaseModel, frozen=True):
 
 
 @dataclass(frozen=True)
-class Stored:
-    """When a secret was made, and whether that was just now."""
+class StoredSecret:
+    """The time when a secret was created, and whether this call created it."""
 
     created_at: datetime
     is_new: bool
 
 
-async def put(connection: Connection, keyring: Keyring, actor: Actor, name: str, value: str) -> Stored:
-    """Store a secret, or give it another value; call it in a transaction.
+async def put(connection: Connection, keyring: Keyring, actor: Actor, name: str, value: str) -> StoredSecret:
+    """Store a secret, or replace its value; call it in a transaction.
 
     Raises:
         Conflict: the account has 1,000 secrets.
@@ -80,7 +80,7 @@ async def put(connection: Connection, keyring: Keyring, actor: Actor, name: str,
         "insert into secrets as s (account_id, name, sealed, created_at, updated_at)"
         " values (%s, %s, %s, now(), now()) on conflict (account_id, name)"
         " do update set sealed = excluded.sealed, updated_at = excluded.updated_at"
-        # Only a row that this statement has inserted was never locked or deleted by anyone.
+        # xmax is 0 only in a row that this statement inserted.
         " returning s.created_at, s.xmax = 0 as is_new,"
         " (select count(*)::int from secrets where account_id = s.account_id) as others",
         (actor.account_id, name, sealed),
@@ -90,14 +90,14 @@ async def put(connection: Connection, keyring: Keyring, actor: Actor, name: str,
         raise Conflict("too_many_secrets", f"An account has at most {MAX_SECRETS} secrets; delete some.")
     action = "secret.created" if row["is_new"] else "secret.replaced"
     await audit.record(connection, actor, action, Target("secret", name=name))
-    return Stored(row["created_at"], row["is_new"])
+    return StoredSecret(row["created_at"], row["is_new"])
 
 
 def read_given(value: Any) -> dict[str, str]:
-    """Read secrets that come with a workflow: `{NAME: value}`, or null for none.
+    """Read the secrets that come with a workflow: `{NAME: value}`, or null for none.
 
     Raises:
-        Invalid: naming each that cannot be stored; no value is in it.
+        Invalid: names each secret that cannot be stored, without its value.
     """
     if value is None:
         return {}
@@ -128,9 +128,9 @@ async def add(connection: Connection, keyring: Keyring, actor: Actor, given: Map
     """Store new secrets, all or none; call it in a transaction.
 
     Raises:
-        Conflict: `secret_exists`, the account has one of these names; or too many.
+        Conflict: `secret_exists` if the account has one of these names, or it has too many secrets.
     """
-    taken = await names(connection, actor.account_id) & given.keys()
+    taken = await list_names(connection, actor.account_id) & given.keys()
     for name in sorted(given.keys() - taken):
         if not (await put(connection, keyring, actor, name, given[name])).is_new:
             taken |= {name}
@@ -144,7 +144,7 @@ async def add(connection: Connection, keyring: Keyring, actor: Actor, given: Map
 
 
 async def list_all(connection: Connection, account_id: UUID) -> list[SecretView]:
-    """The account's secrets by name, and which workflows use each."""
+    """Return the account's secrets by name, and the workflows that use each."""
     uses = await _uses(connection, account_id)
     cursor = await connection.execute(
         'select name, created_at, updated_at from secrets where account_id = %s order by name collate "C"',
@@ -158,9 +158,9 @@ async def delete(connection: Connection, actor: Actor, name: str, *, force: bool
 
     Args:
         connection: inside a transaction.
-        actor: whose secret it is, and who deletes it.
-        name: which.
-        force: also if workflows use it; their steps that name it will fail.
+        actor: the owner of the secret, and the one who deletes it.
+        name: the secret's name.
+        force: delete it even if workflows use it; their steps that name it will fail.
 
     Raises:
         NotFound: unknown, or another account's.
@@ -168,7 +168,8 @@ async def delete(connection: Connection, actor: Actor, name: str, *, force: bool
     """
     if not NAME.fullmatch(name):
         raise NotFound("secret")
-    # Locked before the uses are read: whoever stores a workflow with it meanwhile (`hold`) has finished.
+    # Locked before the uses are read, so that transactions that store a workflow with it (`hold`) have
+    # finished.
     cursor = await connection.execute(
         "select from secrets where account_id = %s and name = %s for update", (actor.account_id, name)
     )
@@ -184,14 +185,14 @@ async def delete(connection: Connection, actor: Actor, name: str, *, force: bool
     await audit.record(connection, actor, "secret.deleted", Target("secret", name=name), changes)
 
 
-async def names(connection: Connection, account_id: UUID) -> frozenset[str]:
-    """The names that the account's workflows may use."""
+async def list_names(connection: Connection, account_id: UUID) -> frozenset[str]:
+    """Return the names of the account's secrets."""
     cursor = await connection.execute("select name from secrets where account_id = %s", (account_id,))
     return frozenset([row["name"] for row in await cursor.fetchall()])
 
 
 async def hold(connection: Connection, account_id: UUID, names: Collection[str]) -> bool:
-    """Whether these secrets are all there; if so, none can be deleted until the transaction ends."""
+    """Lock these secrets against deletion until the transaction ends. Return whether all of them exist."""
     cursor = await connection.execute(
         "select name from secrets where account_id = %s and name = any(%s) order by name for key share",
         (account_id, list(names)),
@@ -200,7 +201,7 @@ async def hold(connection: Connection, account_id: UUID, names: Collection[str])
 
 
 async def signing_schemes(connection: Connection, account_id: UUID, name: str) -> list[str]:
-    """List the schemes by which the account's workflows have events signed with a secret, each once."""
+    """Return the schemes by which the account's workflows verify signatures with a secret, each once."""
     cursor = await connection.execute(
         "select distinct v.definition->'trigger'->'signature'->>'scheme' as scheme from automations a"
         " join automation_versions v on v.automation_id = a.id and v.version = a.version"
@@ -211,10 +212,10 @@ async def signing_schemes(connection: Connection, account_id: UUID, name: str) -
     return [row["scheme"] for row in await cursor.fetchall()]
 
 
-async def values(
+async def load_values(
     connection: Connection, keyring: Keyring, account_id: UUID, names: Collection[str]
 ) -> dict[str, str]:
-    """The values of those of `names` that exist.
+    """Return the values of those of `names` that exist.
 
     Raises:
         UnsealError: one was sealed with a key that is not in the keyring.
@@ -230,7 +231,7 @@ async def values(
 
 
 async def _uses(connection: Connection, account_id: UUID) -> dict[str, list[SecretUse]]:
-    """For each name the workflows whose current version uses it, newest first."""
+    """Return for each name the workflows whose current version uses it, newest first."""
     cursor = await connection.execute(
         "select a.id, a.name, v.secrets from automations a"
         " join automation_versions v on v.automation_id = a.id and v.version = a.version"

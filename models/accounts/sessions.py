@@ -1,4 +1,4 @@
-"""Sessions: signed tokens, each checked against a live row, so that ending one works at once."""
+"""Sessions: signed tokens, each checked against its row, so that a session can be ended at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from models.identifiers import new_id
 from sealing import Keyring, decode_base64url
 
 CHANNEL = "keys"
-"""The channel on which the id of a credential that ended is announced: a session's or a key's."""
+"""The channel on which the id of a session or key that ended is announced."""
 
 _ISSUER = "vedette"
 _AUDIENCE = "vedette/api"
@@ -25,7 +25,7 @@ _PURPOSE = "sessions"
 
 
 class Session(SQLModel, table=True):
-    """A login that has not been ended."""
+    """A login that has not ended."""
 
     __tablename__ = "sessions"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (Index("ix_sessions_account_id", "account_id"),)
@@ -39,7 +39,7 @@ class Session(SQLModel, table=True):
 
 @dataclass(frozen=True)
 class Token:
-    """A new session's token, and when it ends by itself."""
+    """The token of a new session, and the time when it expires."""
 
     session_id: UUID
     token: str
@@ -48,7 +48,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Claims:
-    """What a token with a good signature says."""
+    """The content of a token with a valid signature."""
 
     account_id: UUID
     session_id: UUID
@@ -58,7 +58,7 @@ class Claims:
 async def begin(
     connection: Connection, keyring: Keyring, account_id: UUID, hours: int, ip: str | None
 ) -> Token:
-    """Begin a session of `hours` hours."""
+    """Begin a session of this many hours."""
     session_id, now = new_id(), datetime.now(UTC).replace(microsecond=0)
     expires_at = now + timedelta(hours=hours)
     await connection.execute(
@@ -73,10 +73,10 @@ async def begin(
     return Token(session_id=session_id, token=token, expires_at=expires_at)
 
 
-def claims_of(keyring: Keyring, token: str) -> Claims | None:
-    """What `token` says, if one of our keys signed it and it has not expired."""
+def read_claims(keyring: Keyring, token: str) -> Claims | None:
+    """Return the content of `token`, if one of our keys signed it and it has not expired."""
     if decode_base64url(token.rpartition(".")[2]) is None:
-        return None  # another spelling: what is remembered of this session is forgotten under its own alone
+        return None  # another spelling of the same token: caches would not drop it when the session ends
     for key in keyring.derived(_PURPOSE):
         try:
             claims = jwt.decode(
@@ -84,7 +84,7 @@ def claims_of(keyring: Keyring, token: str) -> Claims | None:
                 options={"require": ["exp", "iat", "sub", "sid", "iss", "aud"]},
             )  # fmt: skip
         except jwt.InvalidSignatureError:
-            continue  # signed before the newest key was added, perhaps
+            continue  # perhaps signed before the newest key was added
         except jwt.InvalidTokenError:
             return None
         return Claims(
@@ -95,8 +95,8 @@ def claims_of(keyring: Keyring, token: str) -> Claims | None:
     return None
 
 
-async def email_of_live(connection: Connection, claims: Claims) -> str | None:
-    """The e-mail of the session's account, if the session is live."""
+async def find_live_email(connection: Connection, claims: Claims) -> str | None:
+    """Return the e-mail of the session's account, if the session has not ended."""
     cursor = await connection.execute(
         "select a.email from sessions s join accounts a on a.id = s.account_id"
         " where s.id = %s and s.account_id = %s and s.expires_at > now()",
@@ -118,7 +118,7 @@ async def end(connection: Connection, actor: Actor, session_id: UUID) -> None:
 
 
 async def end_all(connection: Connection, account_id: UUID, *, but: UUID | None = None) -> int:
-    """End the account's sessions, except `but`, everywhere at once; returns how many."""
+    """End the account's sessions everywhere at once, except `but`; return their number."""
     cursor = await connection.execute(
         "with ended as (delete from sessions where account_id = %s and id is distinct from %s returning id)"
         f" select pg_notify('{CHANNEL}', id::text) from ended",
@@ -128,5 +128,5 @@ async def end_all(connection: Connection, account_id: UUID, *, but: UUID | None 
 
 
 async def forget_expired(connection: Connection) -> None:
-    """Remove the sessions that ended by themselves."""
+    """Delete the sessions that have expired."""
     await connection.execute("delete from sessions where expires_at < now()")

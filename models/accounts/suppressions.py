@@ -1,7 +1,7 @@
-"""The suppression list: people about whom nothing is looked up, and the erasure of what is kept of them.
+"""The suppression list: people that are never looked up, and the erasure of stored data about them.
 
-The list holds keyed hashes, so that it names nobody. A hash is found under every key of the keyring: a key
-that is taken out of the ring takes with it the entries that were made under it.
+The list stores keyed hashes instead of names. A hash is found under every key of the keyring: when a key is
+removed from the ring, the entries made under it are lost.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from models.events import events
 from models.lookups.cached_answers import query_hashes
 from sealing import Keyring
 
-# A phone number may be written with them anywhere but where it is looked up as one.
+# Queries other than phone lookups may contain phone numbers with such punctuation.
 _WITHOUT_PUNCTUATION = str.maketrans("", "", " ().-/")
 
 
 class Suppression(SQLModel, table=True):
-    """One e-mail address or phone number."""
+    """One suppressed e-mail address or phone number."""
 
     __tablename__ = "suppressions"  # pyright: ignore[reportAssignmentType]
 
@@ -33,15 +33,15 @@ class Suppression(SQLModel, table=True):
 
 
 @dataclass(frozen=True)
-class Erased:
-    """A kept answer that was deleted: what one source had said, and when."""
+class ErasedAnswer:
+    """A cached answer that was deleted: its source and the time when it was fetched."""
 
     source: str
     fetched_at: datetime
 
 
 def identifier(text: str) -> str | None:
-    """The e-mail address or phone number that a normalised query is, or None if it is neither."""
+    """Return the e-mail address or phone number in a normalised query, or None if it is neither."""
     number = text.translate(_WITHOUT_PUNCTUATION)
     if number.startswith("+") and number[1:].isdecimal():
         return number
@@ -50,7 +50,7 @@ def identifier(text: str) -> str | None:
 
 
 async def add(connection: Connection, keyring: Keyring, identifier: str) -> bool:
-    """Suppress; returns False if that was so already."""
+    """Suppress a person; return False if they were suppressed already."""
     if await contains(connection, keyring, identifier):
         return False
     cursor = await connection.execute(
@@ -61,7 +61,7 @@ async def add(connection: Connection, keyring: Keyring, identifier: str) -> bool
 
 
 async def remove(connection: Connection, keyring: Keyring, identifier: str) -> bool:
-    """Suppress no longer; returns False if that was so already."""
+    """End the suppression of a person; return False if they were not suppressed."""
     cursor = await connection.execute(
         "delete from suppressions where identifier_hash = any(%s)", (identifier_hashes(keyring, identifier),)
     )
@@ -69,7 +69,7 @@ async def remove(connection: Connection, keyring: Keyring, identifier: str) -> b
 
 
 async def contains(connection: Connection, keyring: Keyring, identifier: str) -> bool:
-    """Whether the person is suppressed."""
+    """Return whether the person is suppressed."""
     cursor = await connection.execute(
         "select from suppressions where identifier_hash = any(%s)", (identifier_hashes(keyring, identifier),)
     )
@@ -78,8 +78,8 @@ async def contains(connection: Connection, keyring: Keyring, identifier: str) ->
 
 async def erase(
     connection: Connection, keyring: Keyring, kinds: Iterable[str], identifier: str
-) -> list[Erased]:
-    """Delete what sources have answered to lookups of the person, of any of `kinds`, and told of those."""
+) -> list[ErasedAnswer]:
+    """Delete the cached answers to lookups of the person, of any of `kinds`, and the events about them."""
     await events.erase(connection, identifier)
     hashes = [digest for kind in kinds for digest in query_hashes(keyring, kind, identifier)]
     cursor = await connection.execute(
@@ -87,10 +87,10 @@ async def erase(
         " select source, fetched_at from erased order by source, fetched_at",
         (hashes,),
     )
-    return [Erased(**row) for row in await cursor.fetchall()]
+    return [ErasedAnswer(**row) for row in await cursor.fetchall()]
 
 
 def identifier_hashes(keyring: Keyring, identifier: str) -> list[bytes]:
-    """The keyed hashes under which a person may be in the list; the newest key's first."""
+    """Return the keyed hashes under which a person may be listed, with the newest key's first."""
     keys = keyring.derived("persons.suppressed")
     return [hmac.digest(key, identifier.encode(), "sha256") for key in keys]

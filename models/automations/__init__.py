@@ -1,1 +1,1 @@
-"""Automations: workflows as users save them, their versions, and what accepting a run needs of them."""
+"""Automations: workflows as users save them, their versions, and the data that accepting a run needs."""

@@ -1,6 +1,6 @@
-"""Which workflows run which others as steps: an edge for each, of current versions alone.
+"""The graph of workflows that run other workflows as steps: an edge for each, of current versions only.
 
-The edges are stored with the version, so that nobody reads definitions to follow them.
+The edges are stored with the version, so that following them needs no definitions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from language.definition import Definition, WorkflowStep
 
-# Any constant beside the hash of an account's id.
+# Any constant: the second part of the lock is the hash of an account's id.
 _SAVING = 0x5A7E
 
 
@@ -31,12 +31,12 @@ class AutomationChild(SQLModel, table=True):
 
 
 async def lock_account(connection: Connection, account_id: UUID) -> None:
-    """Wait for others that store workflows of the account; the lock ends with the transaction."""
+    """Wait until no other transaction stores workflows of the account; the lock ends with the transaction."""
     await connection.execute("select pg_advisory_xact_lock(%s, hashtext(%s))", (_SAVING, str(account_id)))
 
 
 async def save(connection: Connection, account_id: UUID, automation_id: UUID, definition: Definition) -> None:
-    """Store the edges of a workflow's new version in the place of those it had."""
+    """Replace the edges of a workflow with those of its new version."""
     children = {step.config.workflow_id for step in definition.steps if isinstance(step, WorkflowStep)}
     await delete(connection, account_id, automation_id)
     await connection.execute(
@@ -47,7 +47,7 @@ async def save(connection: Connection, account_id: UUID, automation_id: UUID, de
 
 
 async def delete(connection: Connection, account_id: UUID, automation_id: UUID) -> None:
-    """Remove the edges of a workflow that goes."""
+    """Delete the edges of a workflow that is deleted."""
     await connection.execute(
         "delete from automation_children where automation_id = %s and account_id = %s",
         (automation_id, account_id),
@@ -65,7 +65,7 @@ async def find_known(connection: Connection, account_id: UUID, ids: Collection[U
 
 
 async def find_children(connection: Connection, account_id: UUID, parents: Collection[UUID]) -> set[UUID]:
-    """Return the workflows that some of these run as steps."""
+    """Return the workflows that any of these run as steps."""
     cursor = await connection.execute(
         "select coalesce(array_agg(distinct child_id), '{}') as ids from automation_children"
         " where account_id = %s and automation_id = any(%s)",

@@ -93,13 +93,13 @@ _OF_AGENTS: LiteralString = (
 )
 
 
-# Without what may be large: the list has no room for it.
+# Without parts that may be large: the list has no room for them.
 _OUTLINE: LiteralString = (
     "json_build_object('trigger', json_build_object('type', v.definition->'trigger'->'type'),"
     " 'concurrency', v.definition->'concurrency', 'on_failure', v.definition->'on_failure',"
     " 'agents', coalesce(v.definition->'agents', 'true'), 'omitted_bytes', m.bytes)"
 )
-# The page is chosen before anything is measured; then the smallest definitions have room first.
+# The page is chosen before anything is measured; then the smallest definitions get room first.
 _MEASURED: tuple[LiteralString, LiteralString] = (
     ", (select id, bytes, sum(bytes) over (order by bytes, id) as upto from (select c.id, ("
     "  select octet_length(definition::text) from automation_versions"
@@ -112,10 +112,10 @@ _MEASURED: tuple[LiteralString, LiteralString] = (
 async def get(
     connection: Connection, keyring: Keyring, account_id: UUID, automation_id: UUID, address: str
 ) -> WorkflowView:
-    """The workflow object.
+    """Return the workflow object.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the workflow is unknown, or another account's.
     """
     cursor = await connection.execute(
         _VIEW[0]
@@ -141,19 +141,19 @@ async def list_page(
     page: int,
     limit: int,
 ) -> tuple[list[WorkflowView], int]:
-    """A page of the account's workflows (from 1), newest first, and how many there are in all.
+    """Return a page of the account's workflows (from 1), newest first, and their total number.
 
-    Definitions for which a page has no room are `Omitted`.
+    Definitions that do not fit into the page are `Omitted`.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         keyring: opens their ingest tokens.
-        account_id: whose.
-        address: of the service, for their ingest URLs.
-        status: only those with it.
-        agents: only those that agents may see, or may not.
-        page: its number.
-        limit: how many it has at most.
+        account_id: the owner.
+        address: the service's address, for their ingest URLs.
+        status: only workflows with this status.
+        agents: only workflows that agents may see (True), or may not (False).
+        page: the number of the page.
+        limit: the highest number of workflows on it.
     """
     wanted = {
         "account_id": account_id, "status": status, "agents": agents,
@@ -188,7 +188,7 @@ def _view(row: dict[str, Any], keyring: Keyring, address: str) -> WorkflowView:
 
 
 def _warnings(definition: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Warn of what a workflow of a former release says, and this one does not do."""
+    """Return warnings for settings of an earlier release that no longer have an effect."""
     trigger: Any = definition.get("trigger") or {}
     respond: Any = trigger.get("respond") or {}
     headers: dict[str, str] = respond.get("headers") or {}

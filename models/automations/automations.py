@@ -1,4 +1,4 @@
-"""Automations: what users call workflows: the head row and its immutable versions."""
+"""Automations, which users call workflows: the head row and its immutable versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from language.validation.checks import reads_request, reads_resume_urls, secrets
 from models import audit, gates
 from models.audit import Actor
 from models.automations import automation_children, ingest_tokens
-from models.automations.definitions import Checked
+from models.automations.definitions import CheckedDefinition
 from models.errors import Conflict, NotFound, VersionMismatch
 from models.identifiers import new_id
 from models.schedules import automation_schedules
@@ -35,7 +35,7 @@ from sealing import Keyring
 
 
 class Automation(SQLModel, table=True):
-    """A workflow as its owner sees it: a name, a status, and which version is current."""
+    """The head row of a workflow: its name, its status, and the number of its current version."""
 
     __tablename__ = "automations"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
@@ -60,10 +60,10 @@ class Automation(SQLModel, table=True):
 
 
 class AutomationVersion(SQLModel, table=True):
-    """One definition, never changed once written: a run always shows the one it ran.
+    """A definition of a workflow. It never changes, so a run can always show the version that it ran.
 
     Attributes:
-        name: that of the definition; None if a release before this column stored it.
+        name: that of the definition; None if it was stored by a release without this column.
         changes: the fields that differ from the version before; None like `name`.
     """
 
@@ -91,11 +91,11 @@ class AutomationVersion(SQLModel, table=True):
 
 
 @dataclass(frozen=True)
-class Readings:
-    """What the expressions of a definition read beside the event.
+class DataReads:
+    """The data other than the event that the expressions of a definition read.
 
     Attributes:
-        secrets: the names, each once.
+        secrets: the names of the secrets, each once.
         request: whether they read the headers or the query of the triggering request.
         resume_urls: whether they read the URLs by which a run is resumed.
     """
@@ -105,9 +105,9 @@ class Readings:
     resume_urls: bool
 
 
-def readings_of(definition: Definition) -> Readings:
-    """With many expressions this takes most of a second."""
-    return Readings(secrets_used(definition), reads_request(definition), reads_resume_urls(definition))
+def find_data_reads(definition: Definition) -> DataReads:
+    """Find the data that the expressions of a definition read. Many expressions take most of a second."""
+    return DataReads(secrets_used(definition), reads_request(definition), reads_resume_urls(definition))
 
 
 async def create(
@@ -116,7 +116,7 @@ async def create(
     actor: Actor,
     definition: Definition,
     status: Status,
-    readings: Readings | None = None,
+    readings: DataReads | None = None,
     template_id: str | None = None,
     most: int | None = None,
 ) -> UUID:
@@ -125,15 +125,15 @@ async def create(
     Args:
         connection: inside a transaction.
         keyring: seals the token.
-        actor: whose workflow it is, and who makes it.
+        actor: the owner of the workflow, and its creator.
         definition: checked.
         status: of the workflow.
-        readings: of the definition, if they are known.
-        template_id: the template that it is a copy of, if it is one.
-        most: how many workflows the account may have; None for any number.
+        readings: those of the definition, if the caller has them.
+        template_id: the template that was copied, if any.
+        most: the highest number of workflows of the account; None for no limit.
 
     Raises:
-        Conflict: it has as many.
+        Conflict: the account has that many workflows.
     """
     if most is not None:
         await _refuse_one_more(connection, actor.account_id, most)
@@ -156,7 +156,7 @@ async def create(
         ),
     )
     await gates.set_limit(connection, automation_id, _limit(definition))
-    readings = readings or readings_of(definition)
+    readings = readings or find_data_reads(definition)
     await _add_version(connection, actor, automation_id, 1, definition, readings, [])
     await automation_schedules.save(connection, actor.account_id, automation_id, definition, status)
     target = audit.Target("workflow", automation_id, definition.name)
@@ -166,7 +166,7 @@ async def create(
 
 
 async def _refuse_one_more(connection: Connection, account_id: UUID, most: int) -> None:
-    # One at a time for an account, so that none comes in over the bound.
+    # The lock makes creations of an account run one after the other, so that the limit holds.
     await connection.execute("select from accounts where id = %s for no key update", (account_id,))
     if await count(connection, account_id) >= most:
         message = f"An account has at most {most:,} workflows; delete some."
@@ -174,7 +174,7 @@ async def _refuse_one_more(connection: Connection, account_id: UUID, most: int) 
 
 
 async def count(connection: Connection, account_id: UUID) -> int:
-    """Return how many workflows an account has; an index of its own keeps that cheap."""
+    """Return the number of an account's workflows; an index of its own keeps this cheap."""
     cursor = await connection.execute(
         "select count(*)::int as n from automations where account_id = %s and deleted_at is null",
         (account_id,),
@@ -184,28 +184,28 @@ async def count(connection: Connection, account_id: UUID) -> int:
 
 
 @dataclass(frozen=True)
-class Current:
-    """A workflow as it stands; `definition` is as it is stored."""
+class CurrentWorkflow:
+    """The current state of a workflow; `definition` is in its stored form."""
 
     version: int
     status: Status
     definition: dict[str, Any]
 
 
-async def current(
+async def get_current(
     connection: Connection, account_id: UUID, automation_id: UUID, expected_version: int | None = None
-) -> Current:
-    """What a change of the workflow starts from.
+) -> CurrentWorkflow:
+    """Return the current state of a workflow, from which a change starts.
 
     Args:
-        connection: any.
-        account_id: whose workflow it is.
-        automation_id: which.
-        expected_version: the version that the change is meant for, if the client named one.
+        connection: inside or outside a transaction.
+        account_id: the owner of the workflow.
+        automation_id: the workflow.
+        expected_version: the version that the client wants to change, if it named one.
 
     Raises:
-        NotFound: unknown, or another account's.
-        VersionMismatch: it has changed since.
+        NotFound: the workflow is unknown, or another account's.
+        VersionMismatch: the workflow has another version now.
     """
     cursor = await connection.execute(
         "select a.version, a.status, v.definition from automations a"
@@ -218,14 +218,14 @@ async def current(
         raise NotFound("workflow")
     if expected_version not in (None, row["version"]):
         raise VersionMismatch(row["version"])
-    return Current(**row)
+    return CurrentWorkflow(**row)
 
 
-async def earlier(connection: Connection, automation_id: UUID, version: int) -> dict[str, Any]:
-    """The definition of an earlier version of a workflow that is the account's, as it is stored.
+async def get_earlier_definition(connection: Connection, automation_id: UUID, version: int) -> dict[str, Any]:
+    """Return the stored definition of an earlier version of a workflow; the caller has checked its owner.
 
     Raises:
-        NotFound: there is none with this number.
+        NotFound: there is no version with this number.
     """
     cursor = await connection.execute(
         "select definition from automation_versions where automation_id = %s and version = %s",
@@ -239,12 +239,13 @@ async def earlier(connection: Connection, automation_id: UUID, version: int) -> 
 
 @dataclass(frozen=True)
 class Edit:
-    """What is recorded of a change.
+    """The record of a change.
 
     Attributes:
-        action: what the audit log calls it.
-        changes: what the audit log says of it.
-        fields: the fields of the definition that differ; None has them compared when they are listed.
+        action: the name of the change in the audit log.
+        changes: its details in the audit log.
+        fields: the fields of the definition that differ; None defers the comparison until versions are
+            listed.
     """
 
     action: str
@@ -257,13 +258,13 @@ async def replace(
     actor: Actor,
     automation_id: UUID,
     version: int,
-    checked: Checked,
-    readings: Readings,
+    checked: CheckedDefinition,
+    readings: DataReads,
     edit: Edit,
 ) -> bool:
-    """Store a checked definition after this version, if it is still the current one.
+    """Store a checked definition as the version after `version`, if that is still the current one.
 
-    Run it inside a transaction. Returns whether it was.
+    Run it inside a transaction. Returns whether it was stored.
     """
     definition, following = checked.definition, version + 1
     cursor = await connection.execute(
@@ -295,9 +296,9 @@ async def replace(
 async def delete(
     connection: Connection, actor: Actor, automation_id: UUID, expected_version: int | None = None
 ) -> None:
-    """Take a workflow away: it accepts nothing more; its runs stay readable until they are too old.
+    """Delete a workflow: it accepts no more runs; its runs stay readable until they are too old.
 
-    Run it inside a transaction. Its arguments and what it raises are those of `current`.
+    Run it inside a transaction. Its arguments and errors are those of `get_current`.
     """
     cursor = await connection.execute(
         "update automations set deleted_at = now(), status = 'paused'"
@@ -326,7 +327,7 @@ async def _add_version(
     automation_id: UUID,
     version: int,
     definition: Definition,
-    readings: Readings,
+    readings: DataReads,
     changes: list[str] | None,
 ) -> None:
     stored = definition.model_dump(mode="json", exclude_unset=True)

@@ -1,4 +1,4 @@
-"""Whether a document is a workflow that an account may save: the language's own checks and the others."""
+"""Validation of a document as a workflow of an account: the language's own checks and further ones."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ READ_ONLY = frozenset({
 LookupFields = Mapping[str, Collection[str]]
 """Kind of lookup → the dotted fields and the blocks of its answer."""
 
-# Stands for a template in a URL: no body of a request has it.
+# Stands for a template in a URL: no request body contains it.
 _GIVEN = "\0"
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What decides whether a document may be saved, beside itself.
+    """The data beside the document by which it is decided whether the document may be saved.
 
     Attributes:
-        networks: private ones that webhook steps may reach.
-        may_look_up: whether who saves it may do lookups.
-        lookup_fields: what lookup steps may name in `fields`.
-        answers: what is known of the answers of lookups.
+        networks: private networks that webhook steps may reach.
+        may_look_up: whether the caller may do lookups.
+        lookup_fields: the names that lookup steps may have in `fields`.
+        answers: the known shapes of the answers of lookups.
     """
 
     networks: Networks
@@ -58,14 +58,14 @@ def validate(
     lookup_fields: LookupFields | None = None,
     answers: Answers | None = None,
 ) -> Report:
-    """Everything that is wrong with a document, at once.
+    """Return all errors and warnings of a document at once.
 
     Args:
         document: JSON, of any shape.
-        secret_names: of the account; None where they are not known, so that they are only warned of.
-        networks: private ones that webhook steps may reach; None where that is not known.
-        lookup_fields: what lookup steps may name in `fields`; the names of other kinds are not checked.
-        answers: what is known of the answers of lookups; what is read of other kinds is not checked.
+        secret_names: those of the account; None if they are unknown, so that unknown names are only warnings.
+        networks: private networks that webhook steps may reach; None if they are unknown.
+        lookup_fields: the names that lookup steps may have in `fields`; other kinds are not checked.
+        answers: the known shapes of the answers of lookups; other kinds are not checked.
     """
     further = (
         schedules.errors_of,
@@ -80,7 +80,7 @@ def validate(
 def validate_text(
     text: bytes, lookup_fields: LookupFields | None = None, answers: Answers | None = None
 ) -> Report:
-    """The same for the JSON of a file, of an account that is not known."""
+    """Validate the JSON text of a file, for an unknown account, as `validate` does."""
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -90,7 +90,7 @@ def validate_text(
 
 
 def _url_errors(definition: Definition, networks: Networks | None) -> Iterator[Finding]:
-    """The URLs of webhook steps that can never be called, as far as they are written out."""
+    """Find the URLs of webhook steps that can never be called, as far as they contain no templates."""
     for index, step in enumerate(definition.steps):
         if isinstance(step, WebhookStep) and (url := _written_out(step.config.url)) is not None:
             refusal = check_url(url, networks or ())
@@ -99,7 +99,7 @@ def _url_errors(definition: Definition, networks: Networks | None) -> Iterator[F
 
 
 def _header_errors(definition: Definition) -> Iterator[Finding]:
-    """The headers of webhook steps that nobody may set. Their names are no templates."""
+    """Find the headers of webhook steps that a request must not set. Header names contain no templates."""
     for index, step in enumerate(definition.steps):
         for name in step.config.headers if isinstance(step, WebhookStep) else ():
             if refusal := check_header(name):
@@ -108,7 +108,7 @@ def _header_errors(definition: Definition) -> Iterator[Finding]:
 
 
 def _written_out(url: str) -> str | None:
-    """A URL with other words for what its templates give; None where they give the scheme, or all of it."""
+    """Replace the templates of a URL with other text; None if they make up the scheme or the whole URL."""
     template, errors = read_template(url)
     if errors or url.startswith("{{"):
         return None
@@ -126,7 +126,7 @@ def _written_out(url: str) -> str | None:
 
 
 def _field_errors(definition: Definition, known: LookupFields) -> Iterator[Finding]:
-    """The `fields` of lookup steps that no answer has."""
+    """Find the `fields` of lookup steps that no answer contains."""
     for index, step in enumerate(definition.steps):
         names = known.get(step.kind) if isinstance(step, LookupStep) else None
         if isinstance(step, LookupStep) and names is not None:
@@ -139,7 +139,7 @@ def _field_errors(definition: Definition, known: LookupFields) -> Iterator[Findi
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedDefinition:
     """A document that can be saved."""
 
     definition: Definition
@@ -149,6 +149,6 @@ class Checked:
 
 @cache
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of workflows, as docs/workflow.schema.json has it."""
+    """Return the JSON Schema of workflows, the same as docs/workflow.schema.json."""
     schema = Document.model_json_schema()
     return {"$schema": DRAFT, **schema, "title": "vedette workflow"}

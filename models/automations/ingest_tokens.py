@@ -1,7 +1,7 @@
-"""Ingest tokens: what stands in a workflow's ingest URL, and proves that its owner gave it away.
+"""Ingest tokens: the secret in a workflow's ingest URL that proves that its owner gave the URL away.
 
-A workflow has one, of which the hash finds it and the sealed copy shows its owner the URL. One that was
-replaced may work for a while; of these there is one at most.
+A workflow has one token: its hash finds the workflow, its sealed copy shows the owner the URL. A replaced
+token may work for a while longer; there is at most one such token.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RANDOM_BYTES = 32
 
 
 class FormerIngestToken(SQLModel, table=True):
-    """The token that a workflow had before, until `ends_at`."""
+    """The previous token of a workflow, valid until `ends_at`."""
 
     __tablename__ = "former_ingest_tokens"  # pyright: ignore[reportAssignmentType]
 
@@ -38,7 +38,7 @@ class FormerIngestToken(SQLModel, table=True):
 
 
 class IngestToken(NamedTuple):
-    """A token, and what is kept of it."""
+    """A token, and the two forms of it that are stored."""
 
     text: str
     hash: bytes
@@ -52,18 +52,18 @@ def new_token(keyring: Keyring, automation_id: UUID) -> IngestToken:
 
 
 def token_hash(token: str) -> bytes:
-    """Under which a token is found."""
+    """Return the hash under which a token is stored."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def url_of(keyring: Keyring, automation_id: UUID, sealed: bytes, address: str) -> str:
-    """The ingest URL of a workflow, from the sealed copy of its token and the service's public address."""
+    """Return a workflow's ingest URL, from the sealed copy of its token and the service's public address."""
     token = keyring.open(_PURPOSE, sealed, str(automation_id)).decode()
     return f"{address}/api/workflows/ingest/{token}"
 
 
-class Rotated(NamedTuple):
-    """The sealed copy of the new token, and until when the one before it works; None if it does not."""
+class RotatedToken(NamedTuple):
+    """The sealed copy of the new token, and the end of the one before it; None if that ended at once."""
 
     sealed: bytes
     former_ends_at: datetime | None
@@ -71,18 +71,18 @@ class Rotated(NamedTuple):
 
 async def rotate(
     connection: Connection, keyring: Keyring, actor: Actor, automation_id: UUID, overlap: timedelta
-) -> Rotated:
-    """Give a workflow another token. Run it inside a transaction.
+) -> RotatedToken:
+    """Replace a workflow's token. Run it inside a transaction.
 
     Args:
         connection: inside a transaction.
         keyring: seals the token.
-        actor: whose workflow it is, and who asks.
-        automation_id: which.
-        overlap: for how long the token before works, too. The one before that no longer does.
+        actor: the owner of the workflow, and the one who replaces the token.
+        automation_id: the workflow.
+        overlap: the time for which the previous token still works. The one before that ends.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the workflow is unknown, or another account's.
     """
     cursor = await connection.execute(
         "select name, ingest_token_hash from automations"
@@ -110,4 +110,4 @@ async def rotate(
     changes = {"overlap_seconds": int(overlap.total_seconds())}
     target = audit.Target("workflow", automation_id, row["name"])
     await audit.record(connection, actor, "workflow.token_rotated", target, changes)
-    return Rotated(token.sealed, ends_at)
+    return RotatedToken(token.sealed, ends_at)

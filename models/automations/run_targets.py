@@ -1,4 +1,4 @@
-"""What accepting a run needs to know of the workflow it is for: one small query on the busiest path."""
+"""The data of a workflow that accepting a run needs: one small query on the busiest path."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _REMEMBERED = 4096
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What a version of a workflow asks of the events that start it.
+class TriggerSpec:
+    """The requirements of a version of a workflow for the events that start it.
 
     Attributes:
-        skips: what comes while as many runs are under way as may be is not run.
+        skips: whether events are skipped, without a run, while the limit of runs under way is reached.
     """
 
     trigger: Trigger
@@ -36,8 +36,8 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Target:
-    """What accepting a run needs to know of the workflow it is for."""
+class RunTarget:
+    """A workflow for which a run can be accepted."""
 
     automation_id: UUID
     account_id: UUID
@@ -46,17 +46,17 @@ class Target:
     priority: int
     gate: UUID
     own: bool
-    entry: Entry
+    spec: TriggerSpec
 
     @property
     def trigger(self) -> Trigger:
         """The trigger of the workflow."""
-        return self.entry.trigger
+        return self.spec.trigger
 
     @property
     def reads_request(self) -> bool:
-        """Whether expressions of the workflow read the headers or the query of the triggering request."""
-        return self.entry.reads_request
+        """Return whether expressions of the workflow read the headers or query of the triggering request."""
+        return self.spec.reads_request
 
 
 _HEAD = ("automation_id", "account_id", "status", "version", "priority", "gate", "own")
@@ -77,21 +77,21 @@ _BY_FORMER_TOKEN: LiteralString = (
 )
 
 
-async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[Target | Exception]:
-    """The workflows that ingest tokens belong to, in their order.
+async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[RunTarget | Exception]:
+    """Return the workflows of ingest tokens, in the order of the tokens.
 
-    In the place of one: NotFound for an unknown, revoked or malformed token alike; Conflict if the workflow
-    is not active.
+    A failure takes the place of its workflow: NotFound for an unknown, revoked or malformed token alike;
+    Conflict if the workflow is not active.
     """
     hashes = [token_hash(token) for token in tokens]
     found: dict[bytes, dict[str, Any]] = {}
-    # In one statement, planning it would take as long again for every event. A token that is replaced between
-    # the two is found by the second.
+    # As one statement, this would take twice as long to plan for every event. The second query finds a token
+    # that was replaced between the two.
     for query in (_BY_TOKEN, _BY_FORMER_TOKEN):
         if missing := [digest for digest in dict.fromkeys(hashes) if digest not in found]:
             cursor = await connection.execute(query, {"priority": INTERACTIVE, "hashes": missing})
             found |= {bytes(row["token_hash"]): row for row in await cursor.fetchall()}
-    targets: dict[bytes, Target | Exception] = {}
+    targets: dict[bytes, RunTarget | Exception] = {}
     for digest in dict.fromkeys(hashes):
         try:
             targets[digest] = await _target(connection, found.get(digest))
@@ -100,22 +100,24 @@ async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[
     return [targets[digest] for digest in hashes]
 
 
-async def run_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
-    """The account's workflow, for a run by hand.
+async def run_target(connection: Connection, account_id: UUID, automation_id: UUID) -> RunTarget:
+    """Return the account's workflow, for a run that a person starts.
 
     Raises:
-        NotFound: unknown, or another account's.
-        Conflict: if the workflow is not active.
+        NotFound: the workflow is unknown, or another account's.
+        Conflict: the workflow is not active.
     """
     return await _target_at(connection, INTERACTIVE, account_id, automation_id)
 
 
-async def event_target(connection: Connection, account_id: UUID, automation_id: UUID) -> Target:
-    """The account's workflow, for a run that an event or a schedule starts; as `run_target`."""
+async def event_target(connection: Connection, account_id: UUID, automation_id: UUID) -> RunTarget:
+    """Return the account's workflow, for a run that an event or a schedule starts; as `run_target`."""
     return await _target_at(connection, BULK, account_id, automation_id)
 
 
-async def _target_at(connection: Connection, priority: int, account_id: UUID, automation_id: UUID) -> Target:
+async def _target_at(
+    connection: Connection, priority: int, account_id: UUID, automation_id: UUID
+) -> RunTarget:
     cursor = await connection.execute(
         _TARGET + " and a.account_id = %(account)s and a.id = %(id)s",
         {"priority": priority, "account": account_id, "id": automation_id},
@@ -123,20 +125,20 @@ async def _target_at(connection: Connection, priority: int, account_id: UUID, au
     return await _target(connection, await cursor.fetchone())
 
 
-async def _target(connection: Connection, row: dict[str, Any] | None) -> Target:
+async def _target(connection: Connection, row: dict[str, Any] | None) -> RunTarget:
     if row is None:
         raise NotFound("workflow")
     if row["status"] != "active":
         raise Conflict("workflow_not_active", f"The workflow is {row['status']}; activate it first.")
-    entry = await load_entry(connection, row["automation_id"], row["version"])
-    return Target(**{name: row[name] for name in _HEAD}, entry=entry)
+    entry = await load_trigger_spec(connection, row["automation_id"], row["version"])
+    return RunTarget(**{name: row[name] for name in _HEAD}, spec=entry)
 
 
-_entries: dict[tuple[UUID, int], Entry] = {}
+_entries: dict[tuple[UUID, int], TriggerSpec] = {}
 
 
-async def load_entry(connection: Connection, automation_id: UUID, version: int) -> Entry:
-    """What a version of a workflow, which must exist, asks of its events."""
+async def load_trigger_spec(connection: Connection, automation_id: UUID, version: int) -> TriggerSpec:
+    """Load the requirements of a version of a workflow, which must exist, for its events."""
     known = _entries.get((automation_id, version))
     if known is not None:
         return known
@@ -153,7 +155,7 @@ async def load_entry(connection: Connection, automation_id: UUID, version: int) 
     definition = Definition.model_validate(given)
     schema = None if definition.input_schema is None else InputSchema(definition.input_schema)
     skips = definition.concurrency is not None and definition.concurrency.on_limit == "skip"
-    entry = Entry(definition.trigger, row["reads_request"], schema, skips, definition.name)
+    entry = TriggerSpec(definition.trigger, row["reads_request"], schema, skips, definition.name)
     while len(_entries) >= _REMEMBERED:
         del _entries[next(iter(_entries))]
     _entries[automation_id, version] = entry

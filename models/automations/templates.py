@@ -16,9 +16,9 @@ from models.views import View
 Category = Literal["enrichment", "monitoring", "security", "sales", "integration"]
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 SLACK = "SLACK_WEBHOOK_URL"
-"""The secret by which copies tell Slack what they would else emit."""
+"""The secret whose presence makes copies post to Slack instead of emitting alerts."""
 _UNTIL_SLACK_IS_BACK = {"max_attempts": 10, "initial_seconds": 1, "backoff": 3, "max_seconds": 3600}
-"""For how long they try, some two hours: what a step remembers as told must be told."""
+"""Slack messages are retried for some two hours: a step that remembers a message as sent must send it."""
 
 
 class Template(View):
@@ -32,13 +32,13 @@ class Template(View):
     steps: list[dict[str, Any]] = Field(description="What a run does.")
 
     def document(self) -> dict[str, Any]:
-        """Give the document of a workflow like it."""
+        """Return the document of a workflow that copies the template."""
         return self.model_dump(include={"name", "description", "trigger", "steps"})
 
 
 @cache
-def every() -> Mapping[str, Template]:
-    """Read all templates: id → template, those of a category together."""
+def load_templates() -> Mapping[str, Template]:
+    """Read all templates: id → template, grouped by category."""
     files = [file for file in resources.files("templates").iterdir() if file.name.endswith(".json")]
     found = [
         Template(id=file.name.removesuffix(".json"), **orjson.loads(file.read_bytes())) for file in files
@@ -48,18 +48,19 @@ def every() -> Mapping[str, Template]:
 
 
 def fill_in(document: Any, secrets: Collection[str]) -> Any:
-    """Put what a template says into a document that names one by `template_id`.
+    """Fill the fields of a template into a document that names one by `template_id`.
 
-    Its alerts go to Slack where the account has the secret `SLACK_WEBHOOK_URL`.
+    Its alerts go to Slack if the account has the secret `SLACK_WEBHOOK_URL`.
 
     Args:
-        document: of a new workflow: JSON, of any shape. Its own fields stand; a `trigger` without a type
-            changes that of the template.
-        secrets: the names of those that the workflow may use.
+        document: of a new workflow: JSON, of any shape. Its own fields take precedence; a `trigger` without a
+        type
+            changes the template's trigger.
+        secrets: the names of the secrets that the workflow may use.
 
     Returns:
-        The document with the other fields of the template, a document that names none as it is, or what is
-        wrong with the name.
+        The document with the other fields of the template; the document unchanged if it names no template; or
+        a finding if there is no such template.
     """
     if not isinstance(document, dict) or "template_id" not in document:
         return cast(Any, document)
@@ -67,9 +68,9 @@ def fill_in(document: Any, secrets: Collection[str]) -> Any:
     template_id = own.pop("template_id")
     if template_id is None:
         return own
-    template = every().get(template_id) if isinstance(template_id, str) else None
+    template = load_templates().get(template_id) if isinstance(template_id, str) else None
     if template is None:
-        hint = suggestion(str(template_id), every()) or " GET /api/workflows/templates lists them."
+        hint = suggestion(str(template_id), load_templates()) or " GET /api/workflows/templates lists them."
         return Finding("/template_id", "unknown_template", f"There is no such template.{hint}")
     whole = template.document()
     trigger: Any = own.get("trigger")
@@ -81,7 +82,7 @@ def fill_in(document: Any, secrets: Collection[str]) -> Any:
 
 
 def _as_slack_message(step: dict[str, Any]) -> dict[str, Any]:
-    """A step that emits an alert, as one that posts its text to Slack; any other as it is."""
+    """Return a step that emits an alert as one that posts its text to Slack; other steps unchanged."""
     if step["type"] != "emit":
         return step
     url, body = f"{{{{ secrets.{SLACK} }}}}", {"text": step["config"]["data"]["text"]}
@@ -89,7 +90,7 @@ def _as_slack_message(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def missing_inputs(document: Mapping[str, Any]) -> Iterator[Finding]:
-    """Find what a copy of a template with a schedule must be given: empty inputs of its runs."""
+    """Find the empty inputs that a copy of a template with a schedule must fill."""
     trigger: Any = document["trigger"]
     given: Any = trigger.get("input") if trigger["type"] == "schedule" else None
     for name, value in cast(dict[str, Any], given).items() if isinstance(given, dict) else ():

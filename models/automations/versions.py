@@ -1,4 +1,4 @@
-"""Versions of workflows: what they were before. They are written with each change, and never changed."""
+"""Versions of workflows. A version is written with each change, and never changed."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class VersionDefinition(BaseModel, frozen=True):
 
 
 VersionKey = tuple[UUID, int]
-"""A workflow, and the number of a version of it."""
+"""A workflow's id and the number of one of its versions."""
 
 
 class StoredVersion(NamedTuple):
-    """A version's definition, and how long it is as JSON, in bytes."""
+    """The definition of a version, and its size as JSON, in bytes."""
 
     definition: dict[str, Any]
     size: int
 
 
-# Field → what it is where a definition does not have it: to write that out changes nothing.
+# Field → its value if a definition leaves it out: to write out the default is no change.
 _DEFAULTS: dict[LiteralString, LiteralString] = {
     "name": "null",
     "description": '""',
@@ -69,7 +69,7 @@ _DIFFERENT: LiteralString = ", ".join(
     f" <> coalesce(nullif(p.definition->'{name}', 'null'), '{default}') then '{name}' end"
     for name, default in _DEFAULTS.items()
 )
-# A definition is parsed once, though it is compared with the version before and the one after.
+# Each definition is parsed once, although it is compared with the versions before and after it.
 _COMPARE: LiteralString = f"""
 with parsed as materialized (
   select version, definition::jsonb as definition from automation_versions
@@ -88,7 +88,7 @@ _LIST: LiteralString = (
 
 
 def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return the fields in which two definitions differ, as they are stored."""
+    """Return the fields in which two stored definitions differ."""
     return [
         name
         for name, default in _DEFAULTS.items()
@@ -105,9 +105,9 @@ def _text(given: Any, default: str) -> bytes:
 async def list_page(
     connection: Connection, account_id: UUID, automation_id: UUID, *, before: int | None, limit: int
 ) -> tuple[list[VersionView], int | None]:
-    """Versions older than `before`, newest first, and the `before` of the next page if there is one.
+    """Return versions older than `before`, newest first, and the `before` of the next page if there is one.
 
-    Those that an earlier release stored are compared now, once: the comparison is stored.
+    Versions that an earlier release stored are compared now, and the comparison is stored.
 
     Raises:
         NotFound: the workflow is unknown, or another account's.
@@ -130,10 +130,10 @@ async def list_page(
 async def get(
     connection: Connection, account_id: UUID, automation_id: UUID, version: int
 ) -> VersionDefinition:
-    """One version.
+    """Return one version.
 
     Raises:
-        NotFound: there is none with this number; the workflow is unknown, or another account's.
+        NotFound: there is no version with this number, or the workflow is unknown, or another account's.
     """
     cursor = await connection.execute(
         "select v.* from automation_versions v join automations a on a.id = v.automation_id"
@@ -162,7 +162,7 @@ async def get(
 async def load_definitions(
     connection: Connection, keys: Sequence[VersionKey]
 ) -> dict[VersionKey, StoredVersion]:
-    """The definitions of versions as they were saved, deleted workflows' too; those that there are."""
+    """Load the stored definitions of versions, also of deleted workflows; unknown versions are left out."""
     cursor = await connection.execute(
         "select automation_id, version, definition, octet_length(definition::text) as size"
         " from automation_versions"

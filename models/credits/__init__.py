@@ -1,1 +1,1 @@
-"""Credits: the ledger, the balances that it sums to, and top-ups."""
+"""Credits: the ledger, the balances that are its sums, and top-ups."""

@@ -1,10 +1,10 @@
-"""The statements that change balances, each together with the ledger: `models.credits.credits` runs them."""
+"""The statements that change balances together with the ledger; `models.credits.credits` runs them."""
 
 from __future__ import annotations
 
-# One statement per kind of change. `moved` locks and moves the balance, and does so only if the reference
-# is new for its kind; `entry` writes what `moved` did. When two statements come with the same new reference
-# at the same moment, the second breaks the unique constraint and is undone whole (see `_book`).
+# One statement per kind of change. `moved` locks and changes the balance, but only if the reference is new
+# for its kind; `entry` records what `moved` did. If two statements come with the same new reference at the
+# same time, the second breaks the unique constraint and is undone as a whole (see `_book`).
 _MOVE = """
 with {before}moved as (
     update credit_balances b

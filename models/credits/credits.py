@@ -1,8 +1,8 @@
-"""Credits: a balance and an append-only ledger that always sums to it.
+"""Credits: a balance and an append-only ledger whose sum it always is.
 
-Every change is one statement that moves the balance and writes the ledger's entry together, cannot take
-the balance below zero, and carries a reference that is unique for its kind: the same work, done again
-after a crash, is paid once. All functions join the transaction of the connection they are given.
+Each change is one statement that moves the balance and writes the ledger's entry. It cannot take the balance
+below zero, and its reference is unique for its kind: work that is repeated after a crash is paid once. All
+functions join the transaction of their connection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from models.views import View
 
 
 class Balance(SQLModel, table=True):
-    """What an account has, and how it is topped up. `balance` excludes what is held."""
+    """The credits of an account, and its settings for top-ups. `balance` excludes held credits."""
 
     __tablename__ = "credit_balances"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
@@ -62,12 +62,12 @@ class Balance(SQLModel, table=True):
 
 @dataclass(frozen=True)
 class Change:
-    """What a call did to the balance.
+    """The effect of a call on the balance.
 
     Attributes:
-        amount: signed; the ledger's.
-        balance: right after the change.
-        replayed: the reference had been booked before, and nothing was changed now.
+        amount: the signed amount in the ledger.
+        balance: the balance right after the change.
+        replayed: the reference was booked by an earlier call; this call changed nothing.
     """
 
     amount: int
@@ -76,7 +76,7 @@ class Change:
 
 
 class AutoTopUp(BaseModel, frozen=True):
-    """When the balance falls below `threshold`, `amount` is added, at most `monthly_cap` in a UTC month."""
+    """Automatic top-up by `amount` below a balance of `threshold`; at most `monthly_cap` in a UTC month."""
 
     enabled: bool = Field(description="Whether credits are added by themselves.")
     threshold: int = Field(description="Below this balance they are added.")
@@ -99,7 +99,7 @@ class BalanceView(View):
 
 
 async def open_balance(connection: Connection, account_id: UUID) -> None:
-    """Give a new account its balance of 0."""
+    """Create the balance of a new account, 0."""
     await connection.execute(
         "insert into credit_balances (account_id, updated_at) values (%s, now())", (account_id,)
     )
@@ -137,21 +137,21 @@ async def charge(
 
     Args:
         connection: its transaction, if any, is joined.
-        account_id: who pays.
+        account_id: the account that pays.
         amount: how many credits, 0 or more.
-        reference: names the work, over all accounts; charged before, it is not charged again.
+        reference: names the work, unique over all accounts; the same reference is charged only once.
         description: for people.
-        key_id: the API key to count the use for.
-        run_id: the run to count the use for: in the same statement, so that its `credits_used` is always
-            what the ledger has for it.
+        key_id: the API key whose use is counted.
+        run_id: the run whose use is counted, in the same statement, so that its `credits_used` is always
+            the sum in the ledger.
 
     Raises:
-        InsufficientCredits: the balance does not cover it; nothing is taken.
+        InsufficientCredits: the balance is less than `amount`; nothing is charged.
         NotFound: no such account.
         Conflict: the same charge is being booked at this moment in another transaction.
     """
     if amount == 0:
-        return Change(amount=0, balance=(await balance(connection, account_id)).balance, replayed=False)
+        return Change(amount=0, balance=(await get_balance(connection, account_id)).balance, replayed=False)
     values = _values("charge", account_id, reference, description, amount=amount, key=key_id, run=run_id)
     return await _take(connection, statements.CHARGE, values)
 
@@ -162,7 +162,7 @@ async def hold(
     """Set credits aside for work of known size, until `settle` or `release` with the same reference.
 
     Raises:
-        InsufficientCredits: the balance does not cover it; nothing is held.
+        InsufficientCredits: the balance is less than `amount`; nothing is held.
         NotFound: no such account.
         Conflict: the same hold is being booked at this moment in another transaction.
     """
@@ -180,27 +180,27 @@ async def settle(
     *,
     key_id: UUID | None = None,
 ) -> Change:
-    """End a hold: keep `used` of it as spent and give back the rest. Again, it changes nothing.
+    """End a hold: spend `used` of it and give back the rest. A repeated call changes nothing.
 
     Args:
         connection: its transaction, if any, is joined.
-        account_id: who pays.
-        reference: of the hold.
+        account_id: the account that pays.
+        reference: the reference of the hold.
         used: how many credits, 0 or more.
         description: for people.
-        key_id: the API key to count the use for.
+        key_id: the API key whose use is counted.
 
     Raises:
-        Conflict: there is no such open hold, or it holds less than `used`.
+        Conflict: there is no open hold with this reference, or it is less than `used`.
     """
     return await _close(connection, "settle", account_id, reference, used, description, key_id)
 
 
 async def release(connection: Connection, account_id: UUID, reference: str, description: str) -> Change:
-    """End a hold and give all of it back. Again, it changes nothing.
+    """End a hold and give back all of it. A repeated call changes nothing.
 
     Raises:
-        Conflict: there is no such open hold.
+        Conflict: there is no open hold with this reference.
     """
     return await _close(connection, "release", account_id, reference, 0, description)
 
@@ -226,8 +226,8 @@ async def refund(
     return change
 
 
-async def balance(connection: Connection, account_id: UUID) -> BalanceView:
-    """What the account has.
+async def get_balance(connection: Connection, account_id: UUID) -> BalanceView:
+    """Return the account's credits.
 
     Raises:
         NotFound: no such account.
@@ -248,15 +248,15 @@ async def balance(connection: Connection, account_id: UUID) -> BalanceView:
 
 
 async def set_low_balance_threshold(connection: Connection, actor: Actor, threshold: int) -> BalanceView:
-    """Choose the balance under which the account counts as low; call it in a transaction."""
-    before = await balance(connection, actor.account_id)
+    """Set the balance below which the account counts as low; call it in a transaction."""
+    before = await get_balance(connection, actor.account_id)
     await connection.execute(
         "update credit_balances set low_balance_threshold = %s, updated_at = now() where account_id = %s",
         (threshold, actor.account_id),
     )
     changes = {"low_balance_threshold": {"old": before.low_balance_threshold, "new": threshold}}
     await audit.record(connection, actor, "credits.threshold_changed", Target("credits"), changes)
-    return await balance(connection, actor.account_id)
+    return await get_balance(connection, actor.account_id)
 
 
 async def _add(
@@ -272,7 +272,7 @@ async def _add(
 async def _take(connection: Connection, statement: str, values: Mapping[str, Any]) -> Change:
     change = await _book(connection, statement, values)
     if change is None:
-        left = (await balance(connection, values["account"])).balance
+        left = (await get_balance(connection, values["account"])).balance
         raise InsufficientCredits(values["amount"], left)
     return change
 
@@ -313,18 +313,18 @@ def _values(
 
 
 async def _book(connection: Connection, statement: str, values: Mapping[str, Any]) -> Change | None:
-    """Run one of `statements`; None when it moved nothing and had moved nothing before."""
+    """Run one of `statements`; return None if it changed nothing, now or before."""
     alone = connection.info.transaction_status is TransactionStatus.IDLE
     try:
         cursor = await connection.execute(cast(Any, statement), values)
     except psycopg.errors.UniqueViolation:
-        # Another transaction booked this reference between our look and our entry.
+        # Another transaction booked this reference between the check and the entry of this one.
         if not alone:
             raise Conflict("already_booked", "The same change is being made at this moment.") from None
         cursor = await connection.execute(cast(Any, statement), values)
     row = await cursor.fetchone()
     if row is None:
-        # Nothing moved: refused, or another transaction booked it while this one waited for the balance.
+        # Nothing changed: refused, or another transaction booked it while this one waited for the balance.
         return await _booked(connection, values)
     return Change(**row)
 

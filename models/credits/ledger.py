@@ -1,4 +1,4 @@
-"""The credit ledger: every change of every balance, written once, and the holds that are open."""
+"""The credit ledger: an immutable entry for each change of each balance, and the open holds."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from models.errors import NotFound
 EntryKind = Literal["grant", "hold", "settle", "release", "charge", "refund", "topup"]
 
 
-class Entry(SQLModel, table=True):
-    """One change of a balance. `number` counts an account's entries from 1, without gaps."""
+class LedgerEntry(SQLModel, table=True):
+    """A change of a balance. `number` counts an account's entries from 1, without gaps."""
 
     __tablename__ = "credit_entries"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
@@ -55,7 +55,7 @@ class Entry(SQLModel, table=True):
 
 
 class Hold(SQLModel, table=True):
-    """Credits set aside for work that is under way; closed once, by its settlement or its release."""
+    """Credits set aside for work under way; closed once, by its settlement or its release."""
 
     __tablename__ = "credit_holds"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
@@ -86,19 +86,19 @@ class EntryView(BaseModel, frozen=True):
 
 
 class Funds(NamedTuple):
-    """What there is to pay for work with.
+    """The credits available to pay for one piece of work.
 
     Attributes:
-        balance: of the account.
-        charged: what this very work was charged before; 0 if it was not.
+        balance: the account's balance.
+        charged: the amount already charged for this work; 0 if none.
     """
 
     balance: int
     charged: int
 
 
-async def funds(connection: Connection, account_id: UUID, reference: str) -> Funds:
-    """What the account can pay for the work with this reference, and has paid for it.
+async def get_funds(connection: Connection, account_id: UUID, reference: str) -> Funds:
+    """Return the account's balance and the amount already charged for the work with this reference.
 
     Raises:
         NotFound: no such account.
@@ -115,10 +115,10 @@ async def funds(connection: Connection, account_id: UUID, reference: str) -> Fun
     return Funds(**row)
 
 
-async def entries(
+async def list_entries(
     connection: Connection, account_id: UUID, *, before: int | None = None, limit: int = 20
 ) -> tuple[list[EntryView], int | None]:
-    """The account's ledger, newest first, and the number to continue `before`, if there is more."""
+    """Return the account's ledger, newest first, and the `before` of the next page, if there is one."""
     cursor = await connection.execute(
         "select * from credit_entries where account_id = %s and number < %s order by number desc limit %s",
         (account_id, before if before is not None else 2**62, limit + 1),

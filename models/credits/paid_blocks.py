@@ -1,4 +1,4 @@
-"""Blocks of results that an account has paid for: for 24 hours their pages are free."""
+"""Blocks of results that an account has paid for: their pages are free for 24 hours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FREE = "24 hours"
 
 
 class PaidBlock(SQLModel, table=True):
-    """One block of the results of one query."""
+    """A paid block of the results of one query."""
 
     __tablename__ = "paid_blocks"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (Index("ix_paid_blocks_paid_at", "paid_at"),)
@@ -29,7 +29,7 @@ class PaidBlock(SQLModel, table=True):
 
 
 async def is_paid(connection: Connection, account_id: UUID, kind: str, query_hash: bytes, block: int) -> bool:
-    """Whether the account has paid for the block within the last 24 hours."""
+    """Return whether the account has paid for the block within the last 24 hours."""
     cursor = await connection.execute(
         "select 1 from paid_blocks where account_id = %s and kind = %s and query_hash = %s and block = %s"
         " and paid_at > now() - %s::interval",
@@ -39,9 +39,10 @@ async def is_paid(connection: Connection, account_id: UUID, kind: str, query_has
 
 
 async def claim(connection: Connection, account_id: UUID, kind: str, query_hash: bytes, block: int) -> bool:
-    """Note that the account pays now, in the transaction of the charge; False: it has, within 24 hours.
+    """Record the payment of a block, in the transaction of its charge; return False if it is already paid.
 
-    Of several that pay for a block at the same time, one does: the others wait for its transaction.
+    A payment counts for 24 hours. Of several concurrent payments one succeeds: the others wait for its
+    transaction.
     """
     cursor = await connection.execute(
         "insert into paid_blocks as p (account_id, kind, query_hash, block, paid_at)"
@@ -54,7 +55,7 @@ async def claim(connection: Connection, account_id: UUID, kind: str, query_hash:
 
 
 async def purge(connection: Connection, limit: int = 5000) -> int:
-    """Forget blocks whose pages are free no longer, up to `limit`; returns how many there were."""
+    """Delete up to `limit` blocks whose pages are no longer free; return their number."""
     cursor = await connection.execute(
         "delete from paid_blocks where ctid = any(array("
         "select ctid from paid_blocks where paid_at < now() - %s::interval order by paid_at limit %s"

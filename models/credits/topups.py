@@ -1,7 +1,7 @@
-"""Auto top-up: what an account wants, what is due, and what was added.
+"""Auto top-up: the settings of accounts, the top-ups that are due, and their completion.
 
-An account's top-ups are numbered. The next number stays the same until that top-up is finished, so that
-two of them never run at once, whoever starts them.
+An account's top-ups are numbered. The next number stays the same until that top-up is finished, so that no
+two of them run at the same time, even if several processes start them.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class TopUp:
 
 
 async def configure(connection: Connection, actor: Actor, wanted: AutoTopUp) -> None:
-    """Change what the account wants; call it in a transaction.
+    """Change an account's settings for top-ups; call it in a transaction.
 
     Raises:
-        Invalid: the figures do not go together.
+        Invalid: the numbers contradict each other.
     """
     if wanted.enabled:
         _check(wanted)
-    before = (await credits.balance(connection, actor.account_id)).auto_topup
+    before = (await credits.get_balance(connection, actor.account_id)).auto_topup
     await connection.execute(
         "update credit_balances set topup_enabled = %(enabled)s, topup_threshold = %(threshold)s,"
         " topup_amount = %(amount)s, topup_monthly_cap = %(monthly_cap)s, updated_at = now()"
@@ -75,12 +75,12 @@ def _check(wanted: AutoTopUp) -> None:
         raise Invalid(errors)
 
 
-async def due(connection: Connection, limit: int = 100) -> list[TopUp]:
-    """The top-ups that should be under way, over all accounts."""
+async def list_due(connection: Connection, limit: int = 100) -> list[TopUp]:
+    """Return the top-ups of all accounts that are due."""
     async with connection.cursor(row_factory=class_row(TopUp)) as cursor:
         await cursor.execute(
             "select account_id, topup_count + 1 as number, topup_amount as amount"  # pyright: ignore[reportArgumentType]
-            # In any order: some that cannot be done never keep the others from their turn.
+            # In random order: top-ups that cannot be completed must not block the others.
             f" from credit_balances where {_DUE} order by random() limit %s",
             (limit,),
         )
@@ -88,7 +88,7 @@ async def due(connection: Connection, limit: int = 100) -> list[TopUp]:
 
 
 async def find_due(connection: Connection, reference: str) -> TopUp | None:
-    """The top-up with this reference, if it is (still) the one to do."""
+    """Return the top-up with this reference, if it is still the next one and due."""
     _, account_id, number = reference.split("/")
     async with connection.cursor(row_factory=class_row(TopUp)) as cursor:
         await cursor.execute(
@@ -100,10 +100,10 @@ async def find_due(connection: Connection, reference: str) -> TopUp | None:
 
 
 async def complete(connection: Connection, top_up: TopUp) -> bool:
-    """Add the credits and move on to the next number; call it in a transaction.
+    """Add the credits and advance to the next number; call it in a transaction.
 
     Returns:
-        False when it had been completed before; nothing changes then.
+        False if it was completed before; then nothing changes.
     """
     change = await credits.top_up(
         connection, top_up.account_id, top_up.amount, top_up.reference, "Automatic top-up"
@@ -120,7 +120,10 @@ async def complete(connection: Connection, top_up: TopUp) -> bool:
 
 
 async def decline(connection: Connection, top_up: TopUp, reason: str) -> None:
-    """The biller refused: turn auto top-up off until someone turns it on again; in a transaction."""
+    """Turn auto top-up off after the biller refused; call it in a transaction.
+
+    The account can turn it on again.
+    """
     cursor = await connection.execute(
         "update credit_balances set topup_enabled = false, topup_count = %s, updated_at = now()"
         " where account_id = %s and topup_count = %s",

@@ -1,4 +1,4 @@
-"""Alerts: the events that steps `emit` of runs send to the webhooks of the account."""
+"""Alerts: the events that `emit` steps of runs send to the webhooks of the account."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from models.runs import step_answers
 
 
 async def emit_once(connection: Connection, account_id: UUID, alert: WorkflowAlert) -> Any:
-    """Emit an alert once for its run and step, however often it is asked.
+    """Emit an alert once for its run and step, even if it is called again.
 
     Args:
         connection: in a transaction.
-        account_id: whose run it is.
-        alert: what to send.
+        account_id: the owner of the run.
+        alert: the data of the event.
 
     Returns:
-        `{"event_id", "webhooks"}`: the id of the event, null if it is stored nowhere since no webhook wants
-        it, and how many webhooks get it.
+        `{"event_id", "webhooks"}`: the event's id, null if the event is not stored because no webhook wants
+        it; and the number of webhooks that get it.
     """
-    # Whoever does the same at this moment waits here.
+    # A concurrent call for the same alert waits here.
     if not await step_answers.answer(connection, alert.run_id, alert.step_id, None):
         return await step_answers.find(connection, alert.run_id, alert.step_id)
     event_id, webhooks = await events.emit_counted(connection, account_id, alert)

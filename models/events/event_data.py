@@ -1,4 +1,4 @@
-"""What the `data` of each type of events says."""
+"""The `data` of each type of events."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class EventData(View):
 
 
 class Failure(EventData):
-    """Why something failed."""
+    """The reason of a failure."""
 
     code: str = Field(description="A stable snake_case word.")
     message: str = Field(description="The same in a sentence.")
 
 
 class RunFailure(Failure):
-    """Why a run of a workflow failed."""
+    """The reason why a run of a workflow failed."""
 
     step: str | None = Field(description="The step that failed; null if it was none.")
 
 
 class ToldChange(EventData):
-    """What a field was and is."""
+    """The old and the new value of a field."""
 
     old: Any = Field(description="What it was.")
     new: Any = Field(description="What it is.")
@@ -41,7 +41,7 @@ class ToldChange(EventData):
 
 
 class ChangedTarget(EventData):
-    """What has changed of a target."""
+    """The changes of a target."""
 
     target: str = Field(description="The target.")
     changes: dict[str, ToldChange] = Field(description="By dotted field what it was and is.")
@@ -147,7 +147,7 @@ class WorkflowRunFailed(WorkflowRunCompleted):
 
 
 class WorkflowAlert(EventData):
-    """What a step `emit` of a workflow says."""
+    """The alert of an `emit` step of a workflow."""
 
     run_id: UUID = Field(description="The run.")
     workflow_id: UUID = Field(description="The workflow that it is a run of.")

@@ -1,4 +1,4 @@
-"""Events as triggers: the runs that an event starts, in the transaction in which it is written."""
+"""Events as triggers: the runs that an event starts, in the transaction that writes it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from uuid import UUID
 
 from database import Connection
 from models.automations import run_targets
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.errors import Conflict, NotFound
 from models.events.event_data import EventData
 from models.events.event_types import name_of
 from models.runs import acceptance
-from models.runs.acceptance import Accepted, Event
+from models.runs.acceptance import RunAcceptance, RunRequest
 
 _LISTENING: LiteralString = """
 select a.id from automations a
@@ -33,29 +33,32 @@ async def start_runs(
     event_id: UUID,
     data: EventData,
     more: Mapping[str, Any],
-) -> list[Accepted]:
-    """Accept a run of each active workflow of the account that waits for the event of a monitor.
+) -> list[RunAcceptance]:
+    """Accept a run of each active workflow of the account that waits for this event of a monitor.
 
-    Again for the same event, nothing more is accepted. After the commit, notify
+    A repeated call for the same event accepts nothing more. After the commit, notify
     `models.runs.runs.QUEUED_CHANNEL`.
 
     Args:
         connection: in the transaction of `models.events.events.emit`.
-        account_id: whose event it is.
-        event_id: of it.
-        data: of it; it has a `monitor_id`.
-        more: what the runs get beside the data as their `trigger`.
+        account_id: the owner of the event.
+        event_id: its id.
+        data: its data, which has a `monitor_id`.
+        more: further fields of the `trigger` that the runs get.
     """
     shown = data.model_dump(mode="json")
     wanted = {"account": account_id, "event": name_of(data), "monitor": shown["monitor_id"]}
     cursor = await connection.execute(_LISTENING, wanted)
-    listening: list[Target] = []
+    listening: list[RunTarget] = []
     for row in await cursor.fetchall():
-        # One that was paused or deleted a moment ago waits for nothing any more.
+        # A workflow that was just paused or deleted no longer waits for events.
         with contextlib.suppress(NotFound, Conflict):
             listening.append(await run_targets.event_target(connection, account_id, row["id"]))
     payload = shown | dict(more)
     return await acceptance.accept(
         connection,
-        [Event(target, "monitor_event", payload, dedupe_key=f"event/{event_id}") for target in listening],
+        [
+            RunRequest(target, "monitor_event", payload, dedupe_key=f"event/{event_id}")
+            for target in listening
+        ],
     )

@@ -1,4 +1,4 @@
-"""All types of events: when each one is written, what its `data` says, and an example.
+"""All types of events: for each its cause, the shape of its `data`, and an example.
 
 An event is sent as `{event, data, created_at}`. docs/events.md has the same in tables.
 """
@@ -45,7 +45,7 @@ class EventType:
 
     Attributes:
         name: `noun.what_happened`, or with more nouns.
-        description: when it is written, in Markdown.
+        description: its cause, in Markdown.
         data: the shape of its `data`.
         example: a whole event as it is sent, `{event, data, created_at}`.
     """
@@ -56,11 +56,11 @@ class EventType:
     example: dict[str, Any]
 
     def data_schema(self) -> dict[str, Any]:
-        """Give the JSON Schema of its `data`: draft 2020-12, without references."""
+        """Return the JSON Schema of its `data`: draft 2020-12, without references."""
         return {"$schema": DRAFT, **self._data_schema()}
 
     def envelope_schema(self) -> dict[str, Any]:
-        """Give the JSON Schema of the whole event as it is sent: draft 2020-12, without references."""
+        """Return the JSON Schema of the whole event as it is sent: draft 2020-12, without references."""
         members = {
             "event": {"const": self.name, "type": "string", "description": "The type of the event."},
             "data": self._data_schema(),
@@ -82,7 +82,7 @@ class EventType:
 
 
 def _plain(node: Any, definitions: dict[str, Any]) -> Any:
-    """A schema of Pydantic's without titles, and with its definitions in the places that refer to them."""
+    """Return a schema of Pydantic's without titles, and with references replaced by their definitions."""
     if isinstance(node, list):
         return [_plain(one, definitions) for one in cast(list[Any], node)]
     if not isinstance(node, dict):
@@ -267,7 +267,7 @@ _NAMES = {one.data: one.name for one in _TYPES}
 
 
 def name_of(data: EventData) -> str:
-    """Give the name of the type of events that says this."""
+    """Return the name of the type of events with this class of data."""
     return _NAMES[type(data)]
 
 
@@ -279,7 +279,7 @@ _FILTERS = sorted({"*", *EVENT_TYPES} | {
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Say whether a filter lets a type of events pass.
+    """Return whether a filter matches a type of events.
 
     A filter is the name of a type, `*` for all of them, or a prefix such as `monitor.*` or `monitor.run.*`.
     """
@@ -287,7 +287,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def unknown_filter(pattern: str) -> str | None:
-    """Say that a filter lets no type of events pass, and which was probably meant; None if it lets one."""
+    """Return an error message with a likely correction if a filter matches no type; None if it is valid."""
     if any(matches(pattern, name) for name in EVENT_TYPES):
         return None
     return "There is no such type of events." + suggestion(pattern.lower(), _FILTERS)

@@ -1,4 +1,4 @@
-"""Events: what happened, written in the transaction in which it did, for the endpoints that want to know."""
+"""Events: written in the transaction in which they happen, for the endpoints that subscribe to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUEUED_CHANNEL = "deliveries_queued"
 
 
 class Event(SQLModel, table=True):
-    """Something that happened, and that an endpoint had asked for. Its id is its `webhook-id`."""
+    """An event to which an endpoint is subscribed. Its id is its `webhook-id`."""
 
     __tablename__ = "events"  # pyright: ignore[reportAssignmentType]
     __table_args__ = ({"postgresql_partition_by": "RANGE (id)"},)
@@ -33,34 +33,34 @@ class Event(SQLModel, table=True):
 
 
 def envelope(event_type: str, data: str, created_at: datetime) -> bytes:
-    """Give what is sent of an event, the same bytes whenever it is.
+    """Return the body that is sent for an event: the same bytes on each attempt.
 
     Args:
         event_type: one of `models.events.event_types`.
         data: of the event, as JSON.
-        created_at: when it happened.
+        created_at: the time of the event.
     """
     moment = created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return orjson.dumps({"event": event_type, "data": orjson.loads(data), "created_at": moment})
 
 
 class Emitted(NamedTuple):
-    """An event that was emitted: `webhooks` is how many webhooks get it; one that none gets is not stored."""
+    """An event that was emitted, and the number of webhooks that get it; with 0 it is not stored."""
 
     id: UUID
     webhooks: int
 
 
 async def emit(connection: Connection, account_id: UUID, data: EventData) -> UUID:
-    """Say that something happened; call it in the transaction in which that became true.
+    """Emit an event; call it in the transaction that makes it true.
 
-    It becomes a delivery to each endpoint of the account that is active and has asked for it. SQL that ends
-    many things at once calls `emit_events` itself, in the same statement.
+    Each active endpoint of the account that is subscribed to it gets a delivery. SQL that ends many things at
+    once calls `emit_events` itself, in the same statement.
 
     Args:
         connection: its transaction is joined.
-        account_id: whose event it is.
-        data: of one of `models.events.event_types`, which it names by its class.
+        account_id: the owner of the event.
+        data: its class is the data of one of `models.events.event_types`.
 
     Returns:
         The event's id.
@@ -69,7 +69,7 @@ async def emit(connection: Connection, account_id: UUID, data: EventData) -> UUI
 
 
 async def emit_counted(connection: Connection, account_id: UUID, data: EventData) -> Emitted:
-    """Emit an event as `emit`, and say how many webhooks get it."""
+    """Emit an event as `emit` does, and return the number of webhooks that get it."""
     cursor = await connection.execute(
         "with new as materialized (select time_ordered_id() as id)"
         " select id, emit_events(array[id], array[%s::uuid], array[%s], array[%s::json]) as webhooks"
@@ -82,7 +82,7 @@ async def emit_counted(connection: Connection, account_id: UUID, data: EventData
 
 
 async def emit_all(connection: Connection, told: Sequence[tuple[UUID, EventData]]) -> None:
-    """Say that several things happened, each to the account that it stands with; as `emit`."""
+    """Emit several events, each to its account, as `emit` does."""
     await connection.execute(
         "select emit_events(array_agg(time_ordered_id()), array_agg(account_id), array_agg(type),"
         " array_agg(data)) from unnest(%s::uuid[], %s::text[], %b::json[]) as told (account_id, type, data)",
@@ -95,10 +95,10 @@ async def emit_all(connection: Connection, told: Sequence[tuple[UUID, EventData]
 
 
 async def erase(connection: Connection, identifier: str) -> int:
-    """Delete the events of lookups of a person, and their deliveries. Returns how many there were.
+    """Delete the events of lookups of a person, and their deliveries. Return the number of events.
 
     Args:
-        connection: any.
+        connection: inside or outside a transaction.
         identifier: from `models.accounts.suppressions`.
     """
     cursor = await connection.execute(

@@ -1,1 +1,1 @@
-"""Inputs of runs, and the JSON Schemas that they are held against."""
+"""Inputs of runs, and the JSON Schemas that they are checked against."""

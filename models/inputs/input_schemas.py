@@ -1,8 +1,8 @@
-"""JSON Schemas (draft 2020-12) that users write for the inputs of their workflows: which of them are usable.
+"""The check that JSON Schemas (draft 2020-12), which users write for inputs of workflows, are usable.
 
-A schema comes from strangers and is held against what strangers send, so it cannot name what would be slow or
-would reach out: patterns (a regular expression can take for ever), references outside itself,
-`unevaluated…`. `format` is checked for the formats in FORMATS, else it is a remark.
+A schema comes from a stranger and is applied to the data of strangers. Therefore it must not contain keywords
+that can be slow or reach other resources: patterns (a regular expression can take for ever), references
+outside itself, `unevaluated…`. `format` is checked for the formats in FORMATS; others have no effect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORMATS = ("date", "date-time", "email", "ipv4", "ipv6", "uuid")
 _ONE = frozenset({"not", "if", "then", "else", "items", "contains", "additionalProperties", "propertyNames"})
 _SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED = frozenset({"properties", "dependentSchemas", "$defs", "definitions"})
-# The subschemas that look at the same value as the schema that they are in.
+# The keywords whose subschemas apply to the same value as the schema around them.
 _SAME_VALUE = frozenset({"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas"})
 _REMARKS = frozenset(
     {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment",
@@ -83,24 +83,24 @@ _VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
 _KEYWORDS = _ONE | _SEVERAL | _NAMED | _REMARKS | _VALUES.keys() | {"$ref"}
 
 
-class Read(NamedTuple):
-    """A schema with nothing in it but what checks an input, and what was wrong with it."""
+class ParsedSchema(NamedTuple):
+    """A schema reduced to keywords that check an input, and its errors."""
 
     schema: dict[str, Any]
     findings: list[Finding]
 
 
-def read(schema: dict[str, Any], pointer: str) -> Read:
-    """Read a schema that stands at a pointer."""
+def read(schema: dict[str, Any], pointer: str) -> ParsedSchema:
+    """Read the schema at a pointer."""
     if len(orjson.dumps(schema)) > MAX_BYTES:
         message = f"A schema may have {MAX_BYTES // 1024} KiB."
-        return Read({}, [Finding(pointer, "schema_too_large", message)])
+        return ParsedSchema({}, [Finding(pointer, "schema_too_large", message)])
     reading = _Reading(pointer)
-    return Read(reading.whole(schema), reading.findings)
+    return ParsedSchema(reading.whole(schema), reading.findings)
 
 
 class _Reading:
-    """One reading; `_places` has for each subschema those that look at the same value."""
+    """The reading of one schema; `_places` maps each subschema to those that apply to the same value."""
 
     def __init__(self, pointer: str) -> None:
         self.findings: list[Finding] = []
@@ -164,7 +164,7 @@ class _Reading:
             self._refuse(at, "unknown_keyword", f"There is no such keyword. Did you mean {near}?")
 
     def _below(self, keyword: str, value: Any, place: str, depth: int) -> Any:
-        """The schemas that a keyword holds."""
+        """Return the schemas that a keyword holds."""
         at = f"{place}/{escaped(keyword)}"
         named: dict[str, Any] = {}
         if keyword in _ONE:
@@ -182,7 +182,7 @@ class _Reading:
             self._places[place] += named
         if keyword in _ONE:
             return schemas[0]
-        # The library loses the place of what `false` refuses; this way it keeps it.
+        # The library loses the place of an error under `false`; `{"not": {}}` keeps it.
         schemas = [{"not": {}} if one is False else one for one in schemas]
         if keyword in _SEVERAL:
             return schemas

@@ -1,4 +1,4 @@
-"""What a run may start with: inputs held against the JSON Schema of their workflow, with bounded effort."""
+"""Inputs of runs: checked against the JSON Schema of their workflow, with bounded effort."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from models.inputs.input_schemas import FORMATS
 
 MAX_ERRORS = 20
 MAX_CHECKS = 100_000
-"""Steps of one check: a keyword on a value, an element looked at. Each takes a few microseconds."""
+"""The most steps of one check: a keyword on a value, an element visited. Each takes a few microseconds."""
 INLINE_CHECKS = 500
-"""What may be done where others wait: some two milliseconds."""
+"""The most steps in the event loop: some two milliseconds."""
 
-# The library quotes the value in every message that it makes: so many bytes cost as much as one step.
+# The library quotes the value in every message that it makes: this many bytes cost as much as one step.
 _BYTES_QUOTED = 256
-# So many bytes of a value that the schema names, or elements to be made canonical, cost as much as one step.
+# This many bytes of a value in the schema, or elements to be made canonical, cost as much as one step.
 _CHEAP = 8
 _REFERENCE_COST = 5
 _LOOKS_AT_EACH = frozenset(
@@ -74,7 +74,7 @@ def _charged(name: str, keyword: Keyword) -> Keyword:
 
 
 def _unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """In linear time, where the library compares each with each."""
+    """Check that items are unique in linear time; the library compares each with each."""
     if value and isinstance(instance, list):
         items = cast(list[Any], instance)
         if len({orjson.dumps(_canonical(i), option=orjson.OPT_SORT_KEYS) for i in items}) < len(items):
@@ -82,7 +82,7 @@ def _unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Ite
 
 
 def _canonical(value: Any) -> Any:
-    """A value in which equal numbers are the same: to JSON Schema, 1.0 is 1."""
+    """Return a value in which equal numbers are the same: in JSON Schema, 1.0 is 1."""
     if isinstance(value, dict | list):
         _budget.get().spend(1 + len(cast(Any, value)) // _CHEAP)
     if isinstance(value, list):
@@ -139,35 +139,35 @@ class InputSchema:
     """A schema, ready to check inputs."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        """Prepare a schema that `errors_of` found nothing wrong with."""
+        """Prepare a schema in which `errors_of` found no errors."""
         self._validator = _Validator(
             input_schemas.read(schema, "").schema, format_checker=_Validator.FORMAT_CHECKER
         )
         self._source = orjson.dumps(schema)
 
     def __reduce__(self) -> tuple[Callable[[bytes], InputSchema], tuple[bytes]]:
-        """Travel to another process as JSON: there it is read once, not each time that it comes."""
+        """Pickle the schema as JSON: another process reads it once, and not again for each input."""
         return _read_once, (self._source,)
 
     def check(self, value: Any, pointer: str, size: int, checks: int = MAX_CHECKS) -> None:
-        """See whether an input meets the schema.
+        """Check that an input meets the schema.
 
         Args:
             value: the input.
-            pointer: where it stands in the request.
-            size: of the input in bytes.
-            checks: the steps that it may take.
+            pointer: its JSON pointer in the request.
+            size: the size of the input, in bytes.
+            checks: the highest number of steps.
 
         Raises:
-            Invalid: with up to MAX_ERRORS places where it does not; `too_much_to_check` or `too_deep` if
-                that cannot be told with a bounded effort.
+            Invalid: up to MAX_ERRORS errors of the input; `too_much_to_check` or `too_deep` if
+                the check exceeds the bounds.
         """
         budget = _Budget(checks, len(self._source) + size)
         _budget.set(budget)
         found: dict[tuple[str, str], FieldError] = {}
         try:
             if budget.message_cost > budget.left:
-                raise _TooMuch  # a message is paid for when the library has made it
+                raise _TooMuch  # the cost of a message is counted after the library has made it
             errors = self._validator.iter_errors(value)
             for finding in (finding for error in errors for finding in _findings(error, pointer)):
                 found.setdefault(finding[:2], FieldError(*finding))
@@ -189,7 +189,7 @@ def _read_once(source: bytes) -> InputSchema:
 
 
 def _findings(error: Any, pointer: str) -> Iterator[Finding]:
-    """An error of the library by our codes, and in words that do not repeat the input."""
+    """Convert an error of the library to our codes and messages, which do not repeat the input."""
     place = pointer + pointer_of(error.absolute_path)
     keyword, value, instance = error.validator, error.validator_value, error.instance
     if keyword == "required":
@@ -213,7 +213,7 @@ def _findings(error: Any, pointer: str) -> Iterator[Finding]:
 
 
 def errors_of(definition: Definition) -> Iterator[Finding]:
-    """What is wrong with the JSON Schemas of a definition: of its inputs, and of what its steps wait for."""
+    """Find the errors in the JSON Schemas of a definition: for its input, and for answers to wait steps."""
     if definition.input_schema is not None:
         yield from input_schemas.read(definition.input_schema, "/input_schema").findings
     for index, step in enumerate(definition.steps):

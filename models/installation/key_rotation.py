@@ -1,7 +1,7 @@
-"""Sealing anew what is kept for good, once the keyring has another first key.
+"""Key rotation: values that are stored for good are sealed again after the first root key changes.
 
-What is sealed for a time only is not here: kept answers of lookups and idempotency keys expire, and
-Temporal's history ends with its workflow.
+Values that are stored for a limited time are left out: cached answers of lookups and idempotency keys expire,
+and Temporal's history ends with its workflow.
 """
 
 from __future__ import annotations
@@ -19,62 +19,64 @@ BATCH = 500
 
 _NOBODY = UUID(int=0)
 
-Place = tuple[Any, ...]
-"""The key of a row: where a batch ended, and the next goes on."""
+RowKey = tuple[Any, ...]
+"""The primary key of a row, after which the next batch starts."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Where sealed values stand.
+class SealedColumn:
+    """A column of sealed values.
 
     Attributes:
-        table: which.
-        column: the sealed one.
+        table: the name of the table.
+        column: the sealed column.
         key: the columns of its primary key.
-        start: a key before all others.
-        purpose: that they are sealed for.
-        context: that they are sealed in, with the key's columns in braces.
+        start: a key that sorts before all others.
+        purpose: the purpose for which they are sealed.
+        context: the context in which they are sealed, with the key's columns in braces.
     """
 
     table: str
     column: str
     key: tuple[str, ...]
-    start: Place
+    start: RowKey
     purpose: str
     context: str
 
 
 @dataclass(frozen=True)
 class Batch:
-    """How many were sealed anew, how many no key opens, and the last one; None when there are no more."""
+    """The numbers of resealed and unreadable values, and the last key; None after the last batch."""
 
     resealed: int
     unreadable: int
-    last: Place | None
+    last: RowKey | None
 
 
-CANARY = Kept("root_key_canary", "sealed", ("id",), (0,), "canary", "{id}")
-"""The row by which a start knows the right key; see `models/installation/root_key.py`."""
+CANARY = SealedColumn("root_key_canary", "sealed", ("id",), (0,), "canary", "{id}")
+"""The row by which a start recognises the right key; see `models/installation/root_key.py`."""
 
 KEPT = {
-    "secrets": Kept(
+    "secrets": SealedColumn(
         "secrets", "sealed", ("account_id", "name"), (_NOBODY, ""), "secrets", "{account_id}/{name}"
     ),
-    "ingest_tokens": Kept("automations", "ingest_token_sealed", ("id",), (_NOBODY,), "ingest", "{id}"),
-    "webhooks": Kept("endpoints", "sealed", ("id",), (_NOBODY,), "endpoints", "{id}"),
-    # The last: until all else is sealed anew, a start without the old key is refused.
+    "ingest_tokens": SealedColumn(
+        "automations", "ingest_token_sealed", ("id",), (_NOBODY,), "ingest", "{id}"
+    ),
+    "webhooks": SealedColumn("endpoints", "sealed", ("id",), (_NOBODY,), "endpoints", "{id}"),
+    # The canary is last: a start without the old key is refused until all other values are sealed again.
     "canary": CANARY,
 }
 
 
-async def reseal_batch(connection: Connection, keyring: Keyring, kept: Kept, after: Place) -> Batch:
-    """Seal up to 500 values after a place with the first key; call it in a transaction.
+async def reseal_batch(connection: Connection, keyring: Keyring, kept: SealedColumn, after: RowKey) -> Batch:
+    """Seal up to 500 values after a place again with the first key; call it in a transaction.
 
-    What that key has sealed already is passed over, and what no key of the ring opens stays as it is.
+    Values that this key has sealed are skipped. Values that no key of the ring opens stay unchanged.
     """
     cursor = await connection.execute(_statement(_FIND, kept), (keyring.header, *after, BATCH))
     rows = await cursor.fetchall()
-    changes: list[Place] = []
+    changes: list[RowKey] = []
     for row in rows:
         context = kept.context.format(**row)
         try:
@@ -88,14 +90,14 @@ async def reseal_batch(connection: Connection, keyring: Keyring, kept: Kept, aft
     return Batch(len(changes), len(rows) - len(changes), last)
 
 
-async def sample_sealed(connection: Connection, kept: Kept) -> list[dict[str, Any]]:
-    """One row of each key that has sealed values of this kind: its primary key, and the value as `sealed`."""
+async def sample_sealed(connection: Connection, kept: SealedColumn) -> list[dict[str, Any]]:
+    """Return one row for each key that has sealed values here: its primary key, and the value as `sealed`."""
     cursor = await connection.execute(_statement(_SAMPLE, kept))
     return await cursor.fetchall()
 
 
-def opens(keyring: Keyring, kept: Kept, row: dict[str, Any]) -> bool:
-    """Whether a key of the ring opens the sealed value of a row."""
+def opens(keyring: Keyring, kept: SealedColumn, row: dict[str, Any]) -> bool:
+    """Return whether a key of the ring opens the sealed value of a row."""
     try:
         keyring.open(kept.purpose, row["sealed"], kept.context.format(**row))
     except UnsealError:
@@ -107,7 +109,7 @@ _SAMPLE = (
     "select distinct on (substring({column} for 5)) {key}, {column} as sealed from {table}"
     " where {column} is not null"
 )
-# Sealing anew changes no key: events for these workflows are accepted meanwhile.
+# Resealing changes no primary key: events for these workflows are accepted meanwhile.
 _FIND = (
     "select {key}, {column} as sealed from {table} where substring({column} for 5) <> %s"
     " and ({key}) > ({values}) order by {key} limit %s for no key update"
@@ -115,7 +117,7 @@ _FIND = (
 _CHANGE = "update {table} set {column} = %s where ({key}) = ({values})"
 
 
-def _statement(text: str, kept: Kept) -> Composed:
+def _statement(text: str, kept: SealedColumn) -> Composed:
     return SQL(text).format(  # pyright: ignore[reportArgumentType]
         table=Identifier(kept.table),
         column=Identifier(kept.column),
@@ -124,5 +126,5 @@ def _statement(text: str, kept: Kept) -> Composed:
     )
 
 
-def _place(kept: Kept, row: dict[str, Any]) -> Place:
+def _place(kept: SealedColumn, row: dict[str, Any]) -> RowKey:
     return tuple(row[name] for name in kept.key)

@@ -1,4 +1,4 @@
-"""All accounts and keys of the installation, as an operator lists them."""
+"""All accounts and keys of the installation, for its operator."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _KEYS = """
 
 
 async def list_accounts(connection: Connection, limit: int) -> list[dict[str, Any]]:
-    """List accounts, newest first, with what each can spend and how many keys work."""
+    """List accounts, newest first, with the balance and the number of valid keys of each."""
     cursor = connection.cursor(row_factory=dict_row)
     await cursor.execute(_ACCOUNTS, {"limit": limit})
     return await cursor.fetchall()
 
 
 async def list_keys(connection: Connection, account_id: UUID | None, limit: int) -> list[dict[str, Any]]:
-    """List keys, newest first, without their secrets: of one account, or of all."""
+    """List the keys of one account or of all, newest first, without their secrets."""
     cursor = connection.cursor(row_factory=dict_row)
     await cursor.execute(_KEYS, {"account_id": account_id, "limit": limit})
     return await cursor.fetchall()

@@ -1,4 +1,4 @@
-"""Processes that serve, APIs and workers: each announces every few seconds which root keys it holds."""
+"""The running API and worker processes: each announces every few seconds which root keys it has."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ALIVE_SECONDS = 15
 
 
 class ProcessRow(SQLModel, table=True):
-    """One process.
+    """A running process.
 
     Attributes:
-        name: for people: what it is, its machine and its process id.
-        fingerprints: of its root keys; see `Keyring.fingerprints`.
+        name: for people: its role, its machine and its process id.
+        fingerprints: those of its root keys; see `Keyring.fingerprints`.
     """
 
     __tablename__ = "processes"  # pyright: ignore[reportAssignmentType]
@@ -32,7 +32,7 @@ class ProcessRow(SQLModel, table=True):
 
 
 async def announce(connection: Connection, id: UUID, name: str, fingerprints: Sequence[str]) -> None:
-    """Note that a process is alive, and which keys it holds; forget those that are long silent."""
+    """Record that a process is alive and which keys it has; delete processes that are long silent."""
     await connection.execute(
         "insert into processes (id, name, fingerprints, seen_at) values (%s, %s, %s, now())"
         " on conflict (id) do update set fingerprints = excluded.fingerprints, seen_at = now()",
@@ -42,12 +42,12 @@ async def announce(connection: Connection, id: UUID, name: str, fingerprints: Se
 
 
 async def forget(connection: Connection, id: UUID) -> None:
-    """Forget a process that ends."""
+    """Delete the row of a process that ends."""
     await connection.execute("delete from processes where id = %s", (id,))
 
 
 async def find_lacking(connection: Connection, fingerprint: str) -> list[str]:
-    """Find the names of the processes that live and do not hold the key with this fingerprint."""
+    """Return the names of the live processes that lack the key with this fingerprint."""
     cursor = await connection.execute(
         "select name from processes where seen_at > now() - make_interval(secs => %s)"
         " and %s <> all (fingerprints) order by name",

@@ -1,6 +1,6 @@
-"""Whether the root key is the one that the data is sealed with: a canary, sealed at the first start, tells.
+"""The check of the root key against a canary, a value that is sealed at the first start.
 
-Without it a wrong key is noticed by whoever first reads a sealed value, after much was sealed with it.
+Without it, a wrong key is noticed only when a sealed value is read, after much was sealed with that key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from settings import ExitCode, Settings, StartError
 
 
 class CanaryRow(SQLModel, table=True):
-    """The canary: one row."""
+    """The canary, a single row."""
 
     __tablename__ = "root_key_canary"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (CheckConstraint("id = 1", name="ck_root_key_canary_one"),)
@@ -27,15 +27,15 @@ class CanaryRow(SQLModel, table=True):
 
 
 async def open_keyring(connection: Connection, settings: Settings, *, may_make_key: bool = False) -> Keyring:
-    """Load the root keys, and see that one of them opens the canary; the first start makes both.
+    """Load the root keys, and check that one of them opens the canary; the first start makes both.
 
     Args:
         connection: to a migrated database.
         settings: `secret_key` and `data`.
-        may_make_key: make a key where there is none, if the installation holds no account either.
+        may_make_key: make a key if there is none and the installation has no account.
 
     Raises:
-        StartError: the key is missing, too short, or another one than the data is sealed with; or the
+        StartError: the key is missing, too short, or not the one that sealed the data; or the
             database is not migrated.
     """
     try:
@@ -47,7 +47,7 @@ async def open_keyring(connection: Connection, settings: Settings, *, may_make_k
     keyring = Keyring(root_keys(settings, sealed_data_exists=known or not may_make_key))
     if not canary and await is_right(connection, keyring):
         await _make_canary(connection, keyring)
-    if not await is_right(connection, keyring):  # another process with another key may have been quicker
+    if not await is_right(connection, keyring):  # another process with another key may have made it first
         raise StartError(
             f"{source_of_keys(settings)} holds another key than the one that the database's values are sealed"
             " with. Nothing was changed.\nPut the former key back. To change it, put the new one before it"
@@ -58,9 +58,10 @@ async def open_keyring(connection: Connection, settings: Settings, *, may_make_k
 
 
 async def is_right(connection: Connection, keyring: Keyring) -> bool:
-    """Whether a key of the ring opens the canary.
+    """Return whether a key of the ring opens the canary.
 
-    Where there is none yet, whether one opens some value that is kept for good, or there is no such value.
+    Without a canary, return whether a key opens some value that is stored for good, or there is no such
+    value.
     """
     if canary := await sample_sealed(connection, CANARY):
         return opens(keyring, CANARY, canary[0])

@@ -1,4 +1,4 @@
-"""Which revision the schema of the database is at: what the last migration has noted."""
+"""The schema's revision in the database, as the last migration recorded it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from database import Connection
 
 
 async def find_revision(connection: Connection) -> str | None:
-    """Find the revision; None where nobody has migrated the database."""
+    """Return the revision; None if the database was never migrated."""
     try:
         cursor = await connection.execute("select version_num from alembic_version")
     except psycopg.errors.UndefinedTable:

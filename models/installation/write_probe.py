@@ -1,4 +1,4 @@
-"""Whether the database can write: a real write, of what an insert needs at worst."""
+"""A probe whether the database can write: a real write that needs all that an insert can need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PAGES = 4
 
 
 class WriteProbeRow(SQLModel, table=True):
-    """A row that fills a page. It means nothing."""
+    """A row that fills a page. Its content has no meaning."""
 
     __tablename__ = "write_probe"  # pyright: ignore[reportAssignmentType]
 
@@ -23,11 +23,11 @@ class WriteProbeRow(SQLModel, table=True):
 async def try_to_write(connection: Connection) -> None:
     """Write a few pages in a transaction.
 
-    On a full disk a row still fits into a page that is there, and the write-ahead log into its last file:
-    so the table gets new files, and pages that have to be added to them.
+    On a full disk a row still fits into an existing page, and the write-ahead log into its last file.
+    Therefore the table gets new files, to which pages must be added.
 
     Raises:
-        psycopg.Error: what stands in the way; `refusal_of` says it in words.
+        psycopg.Error: the write failed; `refusal_of` describes the cause.
     """
     try:
         async with connection.transaction():
@@ -39,11 +39,11 @@ async def try_to_write(connection: Connection) -> None:
                 (_PAGES,),
             )
     except psycopg.errors.LockNotAvailable:
-        return  # another process writes it right now, or a dump reads it
+        return  # another process writes to it right now, or a dump reads it
 
 
 def refusal_of(error: psycopg.Error) -> str | None:
-    """Say how the database refused a write; None if the connection was lost."""
+    """Return a message on why the database refused a write; None if the connection was lost."""
     if isinstance(error, psycopg.errors.DiskFull):
         return "cannot write: its disk is full"
     if error.sqlstate is None or error.sqlstate.startswith(("08", "57")):

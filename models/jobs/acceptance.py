@@ -1,4 +1,4 @@
-"""Accepting a job: its rows streamed in, its credits held, in one transaction."""
+"""The acceptance of a job: its rows are streamed in and its credits held, in one transaction."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from models.jobs.jobs import JobType
 from models.names import folded_name
 
 MOST_UNFINISHED = 100
-"""How many jobs of an account may wait or run at a time."""
+"""The highest number of unfinished jobs of an account."""
 
 CHUNK = 200
-"""How many targets of a job are looked up together."""
+"""The number of targets of a job that are looked up together."""
 
 
 class JobRow(SQLModel, table=True):
-    """A row as it was given.
+    """A row as the client sent it.
 
     Attributes:
         position: from 0.
-        cells: as many texts as the job's header has.
-        query: the number of its target among the different ones of the job; None if it is none.
-        error: why it is none.
+        cells: one text for each column of the job's header.
+        query: the number of its target among the job's distinct targets; None if the target is invalid.
+        error: why the target is invalid.
     """
 
     __tablename__ = "job_rows"  # pyright: ignore[reportAssignmentType]
@@ -47,7 +47,7 @@ class JobRow(SQLModel, table=True):
 
 
 class JobChunk(SQLModel, table=True):
-    """Targets of a job that are still to be looked up, each with the number of rows that have it."""
+    """Targets of a job that are still to be looked up, each with the number of its rows."""
 
     __tablename__ = "job_chunks"  # pyright: ignore[reportAssignmentType]
 
@@ -57,8 +57,8 @@ class JobChunk(SQLModel, table=True):
     row_counts: list[int] = Field(sa_column=Column(ARRAY(INTEGER), nullable=False))
 
 
-class Given(NamedTuple):
-    """A row to accept: its cells, and its target in its normal form or why it has none (code, message)."""
+class RowInput(NamedTuple):
+    """A row to accept: its cells, and its normalised target or the reason why it has none (code, message)."""
 
     cells: Sequence[str]
     target: str | None
@@ -71,8 +71,8 @@ class NewJob:
 
     Attributes:
         type: the kind of lookup.
-        name: for people.
-        fields: the only dotted fields that are wanted; None for all.
+        name: a name for people.
+        fields: the dotted fields to return; None for all.
         header: the names of the columns.
         price: the most credits that a lookup can cost.
         left_out: the sources that are not asked, because their terms forbid bulk use.
@@ -86,15 +86,15 @@ class NewJob:
     left_out: Sequence[str] = ()
 
 
-# Their targets are names, kept as they are written; see `services.targets`.
+# The targets of these types are names, stored as they are written; see `services.targets`.
 _NAMED = ("company", "darkweb")
 
 
 @dataclass
 class _Targets:
-    """The different targets so far, in the order of the first row of each, with how many rows have it.
+    """The distinct targets so far, in the order of the first row of each, with the number of rows of each.
 
-    `fold` makes one text of all ways to write a target.
+    `fold` returns the same text for all spellings of a target.
     """
 
     fold: Callable[[str], str]
@@ -116,18 +116,18 @@ async def accept(
     actor: Actor,
     job_id: UUID,
     new: NewJob,
-    batches: AsyncIterable[Sequence[Given]],
+    batches: AsyncIterable[Sequence[RowInput]],
 ) -> None:
     """Accept a job; call it in a transaction. Notify `jobs.CHANGED_CHANNEL` after the commit.
 
-    What a lookup of each different target can cost at the most is held.
+    The highest possible cost of looking up each distinct target is held.
 
     Args:
         connection: inside a transaction.
-        actor: whose it is, and who starts it.
-        job_id: the id for it. If there is such a job, nothing happens: this was done before.
-        new: what it is.
-        batches: its rows, as they are read. What reading raises undoes all.
+        actor: the owner of the job, and the one who starts it.
+        job_id: the id for it. If this job exists, the call is a repeat and changes nothing.
+        new: the job.
+        batches: its rows, as they are read. An error in reading undoes everything.
 
     Raises:
         Conflict: too many jobs of the account have not ended (`too_many_jobs`).
@@ -164,14 +164,14 @@ async def accept(
     )  # fmt: skip
     if held:
         await credits.hold(
-            connection, actor.account_id, held, hold_of(job_id), f"Bulk job {new.name or job_id}"
+            connection, actor.account_id, held, hold_reference(job_id), f"Bulk job {new.name or job_id}"
         )
     changes = {"type": {"old": None, "new": new.type}, "total_rows": {"old": None, "new": total}}
     await audit.record(connection, actor, "job.created", Target("job", job_id, new.name), changes)
 
 
-def hold_of(job_id: UUID) -> str:
-    """The reference under which the credits of a job are held and settled."""
+def hold_reference(job_id: UUID) -> str:
+    """Return the reference under which the credits of a job are held and settled."""
     return f"bulk-job/{job_id}"
 
 

@@ -1,4 +1,4 @@
-"""What goes: jobs that were deleted, and those that are older than they are kept."""
+"""The cleanup of jobs: those that were deleted, and those that are too old."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEFT: tuple[LiteralString, ...] = (
     "delete from job_rows where job_id = %(job_id)s and position in (select position from job_rows"
     " where job_id = %(job_id)s order by position limit %(limit)s for update skip locked)",
 )
-# What another worker is at was passed over, and is here still if that worker fails.
+# Rows that another worker has locked were skipped; they are still here if that worker fails.
 _JOB: LiteralString = """
 delete from jobs where id = %(job_id)s and deleted_at is not null
   and not exists (select from job_answers where job_id = %(job_id)s)
@@ -24,7 +24,7 @@ delete from jobs where id = %(job_id)s and deleted_at is not null
 
 
 async def hide_old(connection: Connection, kept_days: int) -> int:
-    """Delete jobs that ended longer ago than they are kept, as their owners could; returns how many."""
+    """Mark jobs that ended longer ago than `kept_days` as deleted; return their number."""
     cursor = await connection.execute(
         "update jobs set deleted_at = now() where deleted_at is null and completed_at is not null"
         " and completed_at < now() - make_interval(days => %s)",
@@ -34,7 +34,7 @@ async def hide_old(connection: Connection, kept_days: int) -> int:
 
 
 async def find_deleted(connection: Connection, limit: int = 20) -> list[UUID]:
-    """Find jobs that were deleted, and of which something is left."""
+    """Return deleted jobs of which rows are left."""
     cursor = await connection.execute(
         "select id from jobs where deleted_at is not null order by id limit %s", (limit,)
     )
@@ -42,7 +42,7 @@ async def find_deleted(connection: Connection, limit: int = 20) -> list[UUID]:
 
 
 async def purge(connection: Connection, job_id: UUID) -> None:
-    """Delete what a deleted job has left, and itself when nothing is; some at a time, each committed."""
+    """Delete the rows of a deleted job in batches, each committed, and then the job itself."""
     for statement in _LEFT:
         deleted = _AT_ONCE
         while deleted == _AT_ONCE:

@@ -1,4 +1,4 @@
-"""The end of a job: credits settled, who waits for it told. Once, whoever comes to it first."""
+"""The end of a job: its credits are settled and its event emitted, once, by the first caller."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from models.credits import credits
 from models.errors import NotFound
 from models.events import events
 from models.events.event_data import BulkJobCompleted, BulkJobFailed, Failure
-from models.jobs.acceptance import hold_of
+from models.jobs.acceptance import hold_reference
 
 
 async def finish(connection: Connection, job_id: UUID, error: Mapping[str, str] | None = None) -> bool:
-    """End a job that is under way; call it in a transaction, and notify who delivers events after it.
+    """End a job that is under way; call it in a transaction, and wake the delivery dispatchers after it.
 
-    It has failed if there is an error, or if none of its targets could be looked up; else it is completed.
+    The job has failed if there is an error, or if none of its targets could be looked up; else it is
+    completed.
 
     Returns:
-        Whether it has ended by this; False if it had before.
+        Whether this call ended it; False if it had ended before.
     """
     job = await _lock(connection, job_id)
     if job is None or job["completed_at"] is not None:
@@ -51,23 +52,23 @@ _TOLD = ("name", "type", "total_rows", "processed_rows", "failed_rows", "credits
 
 
 async def cancel(connection: Connection, actor: Actor, job_id: UUID) -> None:
-    """End a job as cancelled, if it has not ended; call it in a transaction.
+    """Cancel a job that has not ended; call it in a transaction.
 
-    What was found so far stays, and is paid. Whoever works at it finds out when he next writes.
+    Results so far stay, and are paid. A worker of the job notices the cancellation at its next write.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the job is unknown, or another account's.
     """
     await _cancel(connection, await _lock_own(connection, actor, job_id), actor)
 
 
 async def delete(connection: Connection, actor: Actor, job_id: UUID) -> None:
-    """Delete a job, cancelled first if it has not ended; call it in a transaction.
+    """Delete a job, and cancel it first if it has not ended; call it in a transaction.
 
-    From now on nobody sees it. What it has left is deleted by `removing.purge`, however much that is.
+    From now on it is hidden. Its rows are deleted by `cleanup.purge` later.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the job is unknown, or another account's.
     """
     job = await _lock_own(connection, actor, job_id)
     await _cancel(connection, job, actor)
@@ -89,7 +90,7 @@ async def _lock_own(connection: Connection, actor: Actor, job_id: UUID) -> dict[
 
 
 async def _lock(connection: Connection, job_id: UUID) -> dict[str, Any] | None:
-    """The job, which nobody else changes until the transaction ends."""
+    """Return the job, locked against changes until the transaction ends."""
     cursor = await connection.execute("select * from jobs where id = %s for no key update", (job_id,))
     return await cursor.fetchone()
 
@@ -105,7 +106,7 @@ async def _end(
     assert ended is not None
     await connection.execute("delete from job_chunks where job_id = %s", (job["id"],))
     if ended["credits_held"]:
-        reference, used = hold_of(job["id"]), ended["credits_used"]
+        reference, used = hold_reference(job["id"]), ended["credits_used"]
         what = "Rows that were answered"
         await credits.settle(connection, job["account_id"], reference, used, what, key_id=ended["key_id"])
     return ended

@@ -1,4 +1,4 @@
-"""Bulk jobs: shown, listed, cancelled, deleted. A job's row says where it stands."""
+"""Bulk jobs and their state, shown and listed. A job's row has its progress."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from models.errors import NotFound
 from models.views import View
 
 CHANGED_CHANNEL = "jobs_changed"
-"""Jobs wait, or there is room for more."""
+"""Notified when jobs wait, or there is room for more."""
 
 PROGRESS_CHANNEL = "jobs_progress"
-"""Something has become of the job whose id is the payload."""
+"""Notified when the job whose id is the payload has changed."""
 
 STILL_SECONDS = 1.0
-"""A job waits when its sources have it wait, and nothing was recorded for so long: else others of its targets
-are at work."""
+"""A job waits if its sources make it wait and nothing was recorded for this long.
+
+Otherwise other targets of it are at work.
+"""
 
 JobType = Literal[
     "email", "breach", "validate", "phone", "ip", "domain", "company", "username", "websearch", "darkweb"
 ]
-"""The kind of lookup that is done for each row."""
+"""The kind of lookup for each row."""
 
 JobStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
 _STATUSES = ", ".join(f"'{name}'" for name in get_args(JobStatus))
@@ -45,24 +47,24 @@ def _count(sort: Any = Integer) -> Any:
 
 
 class Job(SQLModel, table=True):
-    """A job.
+    """A bulk job.
 
     Attributes:
         key_id: the API key that started it.
-        fields: the only dotted fields that are wanted; None for all.
-        header: the names of the columns of what was given.
-        invalid_rows: those whose cell is no target.
+        fields: the dotted fields to return; None for all.
+        header: the names of the columns of the input.
+        invalid_rows: the number of rows without a valid target.
         left_out: the sources that are not asked, because their terms forbid bulk use.
-        queries: how many different targets the others have.
-        processed_rows: those that are done, of which `failed_rows` have no answer.
-        paced_at, paced_rows: where it stood some time ago, for its pace.
-        mark_at, mark_rows: where it stood a little later.
-        progressed_at: when something was recorded last.
-        resumes_at: until when its sources have some of its targets wait.
-        started_at: when a worker claimed it.
-        begun_at: when Temporal had accepted its workflow.
-        probed_at: when that was last tried.
-        deleted_at: since when nobody sees it.
+        queries: the number of distinct targets of the other rows.
+        processed_rows: the number of finished rows, of which `failed_rows` have no answer.
+        paced_at, paced_rows: an earlier time and the finished rows then, for its pace.
+        mark_at, mark_rows: the same a little later.
+        progressed_at: the time of the last recorded result.
+        resumes_at: the time until which its sources make some of its targets wait.
+        started_at: the time when a worker claimed it.
+        begun_at: the time when Temporal accepted its workflow.
+        probed_at: the last attempt to start its workflow.
+        deleted_at: the time from which it is hidden.
     """
 
     __tablename__ = "jobs"  # pyright: ignore[reportAssignmentType]
@@ -147,16 +149,16 @@ _SHOWN: LiteralString = (
 
 
 async def get(connection: Connection, account_id: UUID, job_id: UUID) -> JobView:
-    """One job.
+    """Return one job.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the job is unknown, or another account's.
     """
     return view_of(await get_row(connection, account_id, job_id))
 
 
 async def get_row(connection: Connection, account_id: UUID, job_id: UUID) -> dict[str, Any]:
-    """The row of a job, with the present moment as `now`; raises as `get`."""
+    """Return the row of a job, with the current time as `now`; it raises as `get` does."""
     cursor = await connection.execute(
         _SHOWN + " and id = %(job_id)s", {"account_id": account_id, "job_id": job_id}
     )
@@ -169,16 +171,16 @@ async def get_row(connection: Connection, account_id: UUID, job_id: UUID) -> dic
 async def list_some(
     connection: Connection, account_id: UUID, *, before: UUID | None, limit: int
 ) -> tuple[list[JobView], UUID | None]:
-    """Jobs of the account, newest first.
+    """Return jobs of the account, newest first.
 
     Args:
-        connection: any.
-        account_id: whose.
+        connection: inside or outside a transaction.
+        account_id: the owner.
         before: only jobs older than this one.
-        limit: how many to give at most.
+        limit: the highest number of jobs.
 
     Returns:
-        The jobs, and the last of them if there are more.
+        The jobs, and the id of the last one if there are more.
     """
     older: LiteralString = "" if before is None else " and id < %(before)s"
     cursor = await connection.execute(
@@ -191,7 +193,7 @@ async def list_some(
 
 
 def view_of(row: Mapping[str, Any]) -> JobView:
-    """The job that a row, with the present moment as `now`, shows."""
+    """Return the job of a row that has the current time as `now`."""
     shown: dict[str, Any] = {name: row[name] for name in JobView.model_fields if name in row}
     ended = row["completed_at"] is not None
     waits = not ended and row["resumes_at"] is not None and row["resumes_at"] > row["now"]
@@ -204,7 +206,7 @@ def view_of(row: Mapping[str, Any]) -> JobView:
 
 
 def _eta(row: Mapping[str, Any], *, waits: bool) -> int | None:
-    """How many seconds the rest takes at the pace of the last ones, after the time that it waits."""
+    """Estimate the seconds until the end: the time that it waits, and the rest at its recent pace."""
     since: datetime = row["paced_at"] or row["now"]
     until: datetime = row["now"]
     done, left = row["processed_rows"] - row["paced_rows"], row["total_rows"] - row["processed_rows"]

@@ -1,4 +1,4 @@
-"""Jobs at work: claimed, their targets looked up, what was found recorded."""
+"""Jobs at work: claimed, their targets looked up, the results recorded."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from models.jobs.jobs import STILL_SECONDS, JobType
 from models.work_queue import AccountQueue
 
 _PACE_SECONDS = 10
-"""How far apart the two places are at which a job stood, by which its pace is told."""
+"""The time between the two records of progress from which the pace is computed."""
 
 
 class JobAnswer(SQLModel, table=True):
-    """What was found of a target.
+    """The result of looking up one target.
 
     Attributes:
         query: the number of the target in the job.
         data: None if it could not be looked up.
-        partial: some source did not answer.
-        error: why it could not.
+        partial: whether some source did not answer.
+        error: why it could not be looked up.
     """
 
     __tablename__ = "job_answers"  # pyright: ignore[reportAssignmentType]
@@ -40,7 +40,7 @@ class JobAnswer(SQLModel, table=True):
 
 
 class Claimed(NamedTuple):
-    """A job whose workflow is to be started."""
+    """A claimed job, whose workflow must be started."""
 
     job_id: UUID
     account_id: UUID
@@ -59,8 +59,8 @@ JOBS = AccountQueue(
 )
 
 
-class Wanted(NamedTuple):
-    """A target to look up: its number in the job, itself, how many rows have it."""
+class TargetRow(NamedTuple):
+    """A target to look up: its number in the job, its text, and the number of rows with it."""
 
     number: int
     target: str
@@ -69,11 +69,11 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Targets of a job that are to be looked up.
+    """The targets of a chunk that have no answer yet.
 
     Attributes:
-        fields: the only ones that are wanted; None for all.
-        idle_seconds: for how long waiting has led to nothing, apart from time in which nobody was at work.
+        fields: the dotted fields to return; None for all.
+        idle_seconds: the time spent waiting without progress, not counting time without a worker.
     """
 
     job_id: UUID
@@ -81,20 +81,20 @@ class Chunk:
     type: JobType
     fields: frozenset[str] | None
     idle_seconds: float
-    targets: Sequence[Wanted]
+    targets: Sequence[TargetRow]
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found of a target; texts are JSON.
+class RowAnswer:
+    """The result of looking up one target; texts are JSON.
 
     Attributes:
-        row_count: how many rows have the target.
+        row_count: the number of rows with the target.
         data: None if it could not be looked up.
-        error: None if it could.
-        credits: what it costs.
-        block: the account, the kind and the hash of the query, if it is paid for by blocks of results.
-        given_up: it was recorded as it is because waiting for some source has led to nothing.
+        error: None if it could be looked up.
+        credits: its price.
+        block: the account, the kind and the hash of the query, if blocks of results are paid.
+        given_up: whether waiting for some source was given up.
     """
 
     job_id: UUID
@@ -109,12 +109,12 @@ class Found:
 
     @property
     def size(self) -> int:
-        """In characters, nearly."""
+        """The approximate size in characters."""
         return len(self.data or "")
 
 
 async def claim(connection: Connection, room: int) -> list[Claimed]:
-    """Claim jobs that are queued, as `AccountQueue.claim`; one that waits for its sources takes no room."""
+    """Claim queued jobs, as `AccountQueue.claim` does; a job that waits for its sources takes no room."""
     return await JOBS.claim(connection, room, still=STILL_SECONDS)
 
 
@@ -128,7 +128,7 @@ where j.id = %(job_id)s and j.status = 'running'
 
 
 async def open_chunk(connection: Connection, job_id: UUID, number: int) -> Chunk | None:
-    """Give the targets of a chunk that have no answer yet; None if the job is over."""
+    """Return the targets of a chunk that have no answer yet; None if the job has ended."""
     cursor = await connection.execute(_OPEN, {"job_id": job_id, "number": number})
     row = await cursor.fetchone()
     if row is None:
@@ -142,7 +142,7 @@ async def open_chunk(connection: Connection, job_id: UUID, number: int) -> Chunk
     )
     done = {one["query"] for one in await cursor.fetchall()}
     left = [
-        Wanted(first + place, target, row_count)
+        TargetRow(first + place, target, row_count)
         for place, (target, row_count) in enumerate(zip(targets, row_counts, strict=True))
         if first + place not in done
     ]
@@ -151,12 +151,12 @@ async def open_chunk(connection: Connection, job_id: UUID, number: int) -> Chunk
 
 
 async def close_chunk(connection: Connection, job_id: UUID, number: int) -> None:
-    """Forget a chunk all of whose targets have an answer."""
+    """Delete a chunk whose targets all have an answer."""
     await connection.execute("delete from job_chunks where job_id = %s and number = %s", (job_id, number))
 
 
 async def mark_waiting(connection: Connection, job_id: UUID, seconds: float) -> None:
-    """Note for how long the sources of a job have it wait."""
+    """Record for how long the sources of a job make it wait."""
     await connection.execute(
         "update jobs set resumes_at = clock_timestamp() + make_interval(secs => %s)"
         " where id = %s and status = 'running'",
@@ -165,7 +165,7 @@ async def mark_waiting(connection: Connection, job_id: UUID, seconds: float) -> 
 
 
 async def restart_pace(connection: Connection, job_id: UUID) -> None:
-    """Measure the pace of a job from now on: its sources have become slower."""
+    """Measure the pace of a job from now on, because its sources have become slower."""
     await connection.execute(
         "update jobs set paced_at = m.now, paced_rows = processed_rows, mark_at = m.now,"
         " mark_rows = processed_rows from (select clock_timestamp() as now) m"
@@ -202,19 +202,19 @@ where j.id = c.job_id
 """
 
 
-async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
-    """Record what was found, each once; call it in a transaction.
+async def record(connection: Connection, found: Sequence[RowAnswer]) -> list[bool]:
+    """Record results, each once; call it in a transaction.
 
     Returns:
-        For each whether its job goes on; of one that is over, nothing is recorded.
+        Whether the job of each result is still running; results of other jobs are not recorded.
     """
     cursor = await connection.execute(
         "select id from jobs where id = any(%s) and status = 'running' order by id for no key update",
         (list({one.job_id for one in found}),),
     )
     running = {row["id"] for row in await cursor.fetchall()}
-    # Two attempts at a chunk, of which one was thought lost, may come with the same target. Blocks are
-    # claimed in one order, so that two who record do not wait for each other crosswise.
+    # Two attempts at a chunk, one of which was thought lost, may record the same target. Blocks are claimed
+    # in one order, so that two transactions cannot deadlock.
     once = {(one.job_id, one.number): one for one in found if one.job_id in running}
     given = sorted(once.values(), key=lambda one: str(one.block))
     if given:
@@ -233,8 +233,8 @@ async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
     return [one.job_id in running for one in found]
 
 
-async def _price(connection: Connection, found: Found) -> int:
-    """What it costs now: nothing, if its block of results was paid for within a day."""
+async def _price(connection: Connection, found: RowAnswer) -> int:
+    """Return the price now: 0 if the block of results was paid within a day."""
     if not found.credits or found.block is None or await paid_blocks.claim(connection, *found.block, 0):
         return found.credits
     return 0

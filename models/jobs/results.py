@@ -1,4 +1,4 @@
-"""Results: the rows of a job with what was found, read in pieces."""
+"""Results: the rows of a job with their answers, read in pieces."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from uuid import UUID
 
 from database import Connection
 
-# So much is written as CSV within some milliseconds. A row may have 250,000 characters, and so may the names
-# of its columns, which come with each row in JSON.
+# A piece of this size is written as CSV within some milliseconds. A row may have 250,000 characters, and so
+# may the names of its columns, which come with each row in JSON.
 _PIECE_BYTES = 256 * 1024
 
 
 class Result(NamedTuple):
-    """A row as it is stored: texts are JSON, and None is null.
+    """A row in its stored form: texts are JSON, and None is null.
 
     Attributes:
         position: of the row, from 0.
-        cells: as they were given.
-        data: None if nothing was found, or its target was none.
-        partial: some source did not answer; None without data.
+        cells: as the client sent them.
+        data: None if there is no answer, or the target is invalid.
+        partial: whether some source did not answer; None without data.
         error: None if the target could be looked up.
     """
 
@@ -30,7 +30,7 @@ class Result(NamedTuple):
     error: str | None
 
 
-# Without the offset, Postgres reads all answers for each row where it has last counted small jobs.
+# Without the offset, Postgres reads all answers for each row if its statistics are from small jobs.
 _READ: LiteralString = """
 with names as (
   select coalesce(max(octet_length(header::text)), 0) as bytes from jobs where id = %(job_id)s
@@ -53,13 +53,13 @@ where bytes_before is null or bytes_before < %(piece)s order by position
 
 
 async def read_after(connection: Connection, job_id: UUID, *, after: int, limit: int) -> list[Result]:
-    """Read rows of a job that are done, in their order: as many as the limit, or as fill 256 KiB.
+    """Read finished rows of a job in order, up to the limit and 256 KiB.
 
     Args:
-        connection: any.
-        job_id: of a job that the caller may see.
-        after: the position that they come after; -1 for the first.
-        limit: how many to give at most.
+        connection: inside or outside a transaction.
+        job_id: a job that the caller may see.
+        after: the position before the first row to read; -1 for the start.
+        limit: the highest number of rows.
     """
     cursor = await connection.execute(
         _READ, {"job_id": job_id, "after": after, "limit": limit, "piece": _PIECE_BYTES}

@@ -1,4 +1,4 @@
-"""Contact lists: named targets of one type. Their targets come here checked, each in its one normal form."""
+"""Contact lists: named targets of one type. Callers pass targets checked and in their normal form."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ MAX_LISTS = 1_000
 MAX_TARGETS = 100_000
 
 TargetType = Literal["email", "phone", "domain", "ip", "company", "darkweb"]
-"""What the targets of a list are."""
+"""The type of the targets of a list."""
 
-# Who is about to watch the list holds its row, and was waited for: this statement sees what came of that.
+# A transaction that creates a monitor of the list locks the list's row, and was waited for: this statement
+# sees its monitor.
 _PAUSE: LiteralString = (
     "update monitors set status = 'paused', paused_reason = 'list_deleted', next_run_at = null,"
     " updated_at = now() where list_id = %(list_id)s and deleted_at is null and status = 'active'"
@@ -45,11 +46,11 @@ _TYPES = ", ".join(f"'{name}'" for name in get_args(TargetType))
 
 
 class ContactList(SQLModel, table=True):
-    """A list.
+    """A contact list.
 
     Attributes:
-        target_count: how many targets it has, kept by whatever adds or removes some.
-        when: conditions on changes, for monitors that watch it and have none of their own.
+        target_count: the number of its targets, updated with each change of them.
+        when: conditions on changes, for monitors of the list without conditions of their own.
     """
 
     __tablename__ = "lists"  # pyright: ignore[reportAssignmentType]
@@ -72,7 +73,7 @@ class ListTarget(SQLModel, table=True):
     """A target of a list.
 
     Attributes:
-        id: greater than those of all targets that were added to the list before.
+        id: greater than the ids of all targets that were added before.
     """
 
     __tablename__ = "list_targets"  # pyright: ignore[reportAssignmentType]
@@ -100,7 +101,7 @@ class ListView(View):
 
 
 class NumberedTarget(NamedTuple):
-    """A target, and its id, by which targets are in the order of adding."""
+    """A target, and its id; ids increase in the order of adding."""
 
     id: int
     target: str
@@ -114,20 +115,20 @@ async def create(
     targets: Sequence[str],
     when: Sequence[Mapping[str, Any]] = (),
 ) -> ListView:
-    """Make a list; call it in a transaction.
+    """Create a list; call it in a transaction.
 
     Args:
         connection: inside a transaction.
-        actor: whose list it is, and who makes it.
-        name: for people.
-        type: what its targets are.
-        targets: in their normal forms; one that comes again is ignored.
+        actor: the owner of the list, and its creator.
+        name: a name for people.
+        type: the type of its targets.
+        targets: in their normal forms; duplicates are ignored.
         when: conditions on changes, checked.
 
     Raises:
         Conflict: the account has 1,000 lists.
     """
-    # One at a time for an account, so that none comes in over the bound.
+    # The lock makes creations of an account run one after the other, so that the limit holds.
     await connection.execute("select from accounts where id = %s for no key update", (actor.account_id,))
     cursor = await connection.execute(
         "select count(*)::int as n from lists where account_id = %s", (actor.account_id,)
@@ -149,7 +150,7 @@ async def create(
 async def list_all(
     connection: Connection, account_id: UUID, type: TargetType | None = None
 ) -> list[ListView]:
-    """The account's lists, newest first; of one type if it is given."""
+    """Return the account's lists, newest first, optionally of one type."""
     cursor = await connection.execute(
         "select * from lists where account_id = %s and type = coalesce(%s, type) order by id desc",
         (account_id, type),
@@ -158,7 +159,7 @@ async def list_all(
 
 
 async def get(connection: Connection, account_id: UUID, list_id: UUID) -> ListView:
-    """One list.
+    """Return one list.
 
     Raises:
         NotFound: unknown, or another account's.
@@ -173,7 +174,7 @@ async def get(connection: Connection, account_id: UUID, list_id: UUID) -> ListVi
 
 
 async def rename(connection: Connection, actor: Actor, list_id: UUID, name: str) -> ListView:
-    """Give a list another name; call it in a transaction.
+    """Rename a list; call it in a transaction.
 
     Raises:
         NotFound: unknown, or another account's.
@@ -191,7 +192,7 @@ async def rename(connection: Connection, actor: Actor, list_id: UUID, name: str)
 async def set_conditions(
     connection: Connection, actor: Actor, list_id: UUID, when: Sequence[Mapping[str, Any]]
 ) -> ListView:
-    """Give a list other conditions on changes, checked; call it in a transaction.
+    """Replace a list's conditions on changes with checked ones; call it in a transaction.
 
     Raises:
         NotFound: unknown, or another account's.
@@ -209,7 +210,7 @@ async def set_conditions(
 
 
 async def delete(connection: Connection, actor: Actor, list_id: UUID) -> None:
-    """Delete a list with its targets; call it in a transaction. Monitors that watch it are paused.
+    """Delete a list with its targets, and pause its monitors; call it in a transaction.
 
     Raises:
         NotFound: unknown, or another account's.
@@ -232,16 +233,16 @@ async def add_targets(connection: Connection, actor: Actor, list_id: UUID, targe
 
     Args:
         connection: inside a transaction.
-        actor: whose list it is, and who adds them.
-        list_id: which list.
-        targets: in their normal forms; one that the list has, or that comes again, is ignored.
+        actor: the owner of the list, and the one who adds them.
+        list_id: the list.
+        targets: in their normal forms; targets of the list and duplicates are ignored.
 
     Returns:
-        How many were added.
+        The number of added targets.
 
     Raises:
         NotFound: unknown, or another account's.
-        Conflict: the list would have more than 100,000.
+        Conflict: the list would have more than 100,000 targets.
     """
     name = await _lock(connection, actor.account_id, list_id)
     added = await _insert(connection, list_id, targets)
@@ -255,7 +256,7 @@ async def add_targets(connection: Connection, actor: Actor, list_id: UUID, targe
 async def import_targets(
     connection: Connection, actor: Actor, list_id: UUID, batches: AsyncIterable[Sequence[str]]
 ) -> int:
-    """Add the targets of many batches, all or none, as `add_targets` does; call it in a transaction."""
+    """Add targets from many batches, all or none, as `add_targets` does; call it in a transaction."""
     name = await _lock(connection, actor.account_id, list_id)
     added = 0
     async for targets in batches:
@@ -271,7 +272,7 @@ async def remove_targets(connection: Connection, actor: Actor, list_id: UUID, ta
     """Remove targets from a list; call it in a transaction.
 
     Returns:
-        How many of them it had.
+        The number of removed targets.
 
     Raises:
         NotFound: unknown, or another account's.
@@ -296,7 +297,7 @@ async def remove_targets(connection: Connection, actor: Actor, list_id: UUID, ta
 async def targets_after(
     connection: Connection, list_id: UUID, after: int, limit: int
 ) -> list[NumberedTarget]:
-    """Targets of a list in the order of adding, from the one that follows the id `after` (0: the first)."""
+    """Return targets of a list in the order of adding, after the id `after` (0 for the start)."""
     cursor = await connection.execute(
         "select id, target from list_targets where list_id = %s and id > %s order by id limit %s",
         (list_id, after, limit),
@@ -305,7 +306,7 @@ async def targets_after(
 
 
 async def _lock(connection: Connection, account_id: UUID, list_id: UUID) -> str:
-    """The list's name. Whoever else changes it waits until the transaction ends: counts stay exact."""
+    """Lock a list until the transaction ends, so that its count stays exact. Return its name."""
     cursor = await connection.execute(
         "select name from lists where id = %s and account_id = %s for no key update", (list_id, account_id)
     )

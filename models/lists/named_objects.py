@@ -1,4 +1,4 @@
-"""Objects of an account by their names, which several may share."""
+"""Objects of an account found by name; several objects may share a name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def find_ids(
     noun: Literal["list", "monitor", "workflow"],
     names: Collection[str],
 ) -> dict[str, list[UUID]]:
-    """Find the ids of an account's objects by their names; names that nothing has are left out."""
+    """Return the ids of an account's objects by name; names without an object are left out."""
     storable = [name for name in names if "\0" not in name]
     cursor = await connection.execute(_FIND[noun], (account_id, storable))
     found: dict[str, list[UUID]] = {}

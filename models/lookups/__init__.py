@@ -1,1 +1,1 @@
-"""Lookups: answers that are cached, the state and the quotas of sources."""
+"""Lookups: cached answers, the state and the quotas of sources."""

@@ -1,4 +1,4 @@
-"""What is known of the answers of lookups before there are any, for the validation of workflows."""
+"""The shapes of the answers of lookups, known in advance for the validation of workflows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from language.shapes import ANYTHING, Shape
 
 
 def shape_of(annotation: Any) -> Shape:
-    """What is known of a value of this type: a model that takes no other fields is an object with its own."""
+    """Return the shape of a value of this type; a model that forbids other fields is an object."""
     if get_origin(annotation) in (UnionType, Union):
         arms = [arm for arm in get_args(annotation) if arm is not NoneType]
         shape = shape_of(arms[0]) if len(arms) == 1 else ANYTHING

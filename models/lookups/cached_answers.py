@@ -1,6 +1,6 @@
-"""What sources answered before, sealed, and found by a keyed hash of the query: the table names nobody.
+"""Cached answers of sources, sealed, under a keyed hash of the query: the table contains no names.
 
-Kept answers serve every account: what a source says about a query does not depend on who asks.
+Cached answers serve every account: what a source answers to a query does not depend on the account.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from models.lookups.provider_states import ERROR_WEIGHT
 from sealing import Keyring
 
 
-class KeptAnswer(SQLModel, table=True):
-    """What one source answered to one query."""
+class CachedAnswerRow(SQLModel, table=True):
+    """The cached answer of one source to one query."""
 
     __tablename__ = "lookup_answers"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (Index("ix_lookup_answers_stale_until", "stale_until"),)
@@ -34,8 +34,8 @@ class KeptAnswer(SQLModel, table=True):
 
 
 @dataclass(frozen=True)
-class Key:
-    """Which answer: of one source, read by one version of its parser, to one query."""
+class AnswerKey:
+    """The key of an answer: its source, the version of its parser, and its query."""
 
     source: str
     parser_version: int
@@ -43,10 +43,10 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """An answer from the table. Times are Unix seconds."""
+class CachedAnswer:
+    """A cached answer from the table. Times are Unix seconds."""
 
-    key: Key
+    key: AnswerKey
     sealed: bytes
     fetched_at: float
     expires_at: float
@@ -54,12 +54,12 @@ class Kept:
 
 
 def query_hash(keyring: Keyring, kind: str, query: str) -> bytes:
-    """The keyed hash under which answers to `query` are kept."""
+    """Return the keyed hash under which answers to `query` are stored."""
     return query_hashes(keyring, kind, query)[0]
 
 
 def query_hashes(keyring: Keyring, kind: str, query: str) -> list[bytes]:
-    """That hash, and those under which answers were kept when an older key of the ring was the first."""
+    """Return the hashes of `query` under each key of the ring, with the first key's hash first."""
     text = f"{kind}\0{query}".encode()
     return [hmac.digest(key, text, "sha256") for key in keyring.derived("lookups.query")]
 
@@ -77,9 +77,9 @@ select null, null, identifier_hash, null, null, null, null from suppressions whe
 
 
 async def read(
-    connection: Connection, keys: Sequence[Key], persons: Sequence[bytes] = ()
-) -> tuple[list[Kept], set[bytes]]:
-    """The kept answers for `keys`, fresh or stale; and which of the hashes of persons are suppressed."""
+    connection: Connection, keys: Sequence[AnswerKey], persons: Sequence[bytes] = ()
+) -> tuple[list[CachedAnswer], set[bytes]]:
+    """Return the cached answers for `keys`, fresh or stale, and the suppressed hashes of `persons`."""
     cursor = await connection.execute(
         _READ,
         (
@@ -89,18 +89,18 @@ async def read(
             list(persons),
         ),
     )
-    kept: list[Kept] = []
+    kept: list[CachedAnswer] = []
     suppressed: set[bytes] = set()
     for row in await cursor.fetchall():
         if row["source"] is None:
             suppressed.add(row["query_hash"])
         else:
-            key = Key(row.pop("source"), row.pop("parser_version"), row.pop("query_hash"))
-            kept.append(Kept(key, **row))
+            key = AnswerKey(row.pop("source"), row.pop("parser_version"), row.pop("query_hash"))
+            kept.append(CachedAnswer(key, **row))
     return kept, suppressed
 
 
-# Locks go by the names of the rows, as in sql/admit_request_2.sql.
+# Rows are locked in the order of their names, as in sql/admit_request_2.sql.
 _KEEP = """
 with locked as materialized (
     select source from provider_states where source in (%(source)s, %(bucket)s) order by source for update
@@ -123,17 +123,17 @@ set sealed = excluded.sealed, fetched_at = excluded.fetched_at, expires_at = exc
 
 
 async def keep(
-    connection: Connection, key: Key, sealed: bytes, *, bucket: str, ttl: float, stale: float
+    connection: Connection, key: AnswerKey, sealed: bytes, *, bucket: str, ttl: float, stale: float
 ) -> None:
-    """Keep an answer that just came, and note that its source works.
+    """Store an answer that just came, and record that its source works.
 
     Args:
         connection: to the database.
-        key: which answer.
+        key: the key of the answer.
         sealed: the answer.
-        bucket: the source's own or that of the account it is asked with, as in `admit`.
-        ttl: seconds for which it counts as fresh.
-        stale: seconds for which it may stand in when the source fails; at least `ttl`.
+        bucket: the source's own or that of its account at the vendor, as in `admit`.
+        ttl: seconds for which the answer is fresh.
+        stale: seconds for which it may be used when the source fails; at least `ttl`.
     """
     values = {
         "source": key.source, "parser_version": key.parser_version, "query_hash": key.query_hash,
@@ -143,7 +143,7 @@ async def keep(
 
 
 async def purge(connection: Connection, limit: int = 5000) -> int:
-    """Delete kept answers that can serve nobody any more, up to `limit`; returns how many there were."""
+    """Delete up to `limit` cached answers that are too old even as stale ones; return their number."""
     cursor = await connection.execute(
         "delete from lookup_answers where ctid = any(array("
         "select ctid from lookup_answers where stale_until <= now() order by stale_until limit %s"

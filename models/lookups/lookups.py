@@ -1,4 +1,4 @@
-"""What became of a lookup's sources, the shape that all answers share, and the list of sources."""
+"""The outcomes of a lookup's sources, the fields that all answers share, and the list of sources."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from models.errors import ModelError
+from models.errors import DomainError
 from models.views import View
 
 Status = Literal[
@@ -18,16 +18,16 @@ Status = Literal[
 FAILURES: frozenset[Status] = frozenset(
     {"rejected", "timeout", "rate_limited", "auth_failed", "bad_response", "error"}
 )
-"""The outcomes after which a source's fields are not known, as opposed to known to be empty.
+"""The outcomes after which a source's fields are unknown, as opposed to known to be empty.
 
-`rejected`: the source does not take this very query. That tells nothing of how it does for others.
+`rejected`: the source does not take this query. That has no meaning for other queries.
 """
 
 State = Literal["ready", "no_key", "disabled", "cooling_down", "no_data"]
 Commercial = Literal["yes", "no", "unknown"]
 
 
-class AllProvidersFailed(ModelError):
+class AllProvidersFailed(DomainError):
     """Every source that was asked failed. Nothing is charged, and trying again later makes sense."""
 
     def __init__(self, providers: list[dict[str, Any]]) -> None:
@@ -37,10 +37,10 @@ class AllProvidersFailed(ModelError):
             providers=providers,
         )
         self.repeatable = any(report["status"] not in ("rejected", "skipped") for report in providers)
-        """Whether the same may be answered later: not where every source does not take this very query."""
+        """Return whether a later attempt may succeed: not if every source rejects this very query."""
 
 
-class NoProvider(ModelError):
+class NoProvider(DomainError):
     """No source is set up that could answer."""
 
     def __init__(self, providers: list[dict[str, Any]], *, lacks_data: bool = False) -> None:
@@ -51,12 +51,12 @@ class NoProvider(ModelError):
 
 
 def _absent() -> Any:
-    """Stand for a member that an answer need not have. It is none that may be null."""
+    """Return the default of a field that an answer may leave out. Such a field is never null."""
     return None
 
 
 class ProviderReport(BaseModel):
-    """What became of one source in one lookup. What does not apply is absent."""
+    """The result of one source in one lookup. Fields that do not apply are absent."""
 
     name: str = Field(description="The source.")
     status: Status = Field(description="What became of it.")
@@ -93,7 +93,7 @@ class Block(BaseModel):
 
 
 class Reason(Block):
-    """Why a target is judged as it is."""
+    """A reason for the verdict on a target."""
 
     code: str = Field(description="What speaks for it, as a stable snake_case word.")
     source: str = Field(description="Who says that.")
@@ -104,7 +104,7 @@ class Reason(Block):
 
 
 class Verdict(Block):
-    """Whether the target is bad, as far as the sources tell."""
+    """The judgement of the target, from the answers of the sources."""
 
     level: Literal["clean", "suspicious", "malicious", "unknown"] = Field(
         description="The judgement: `malicious` from 80 points on, `suspicious` from 30, `clean` below 0;"
@@ -114,7 +114,7 @@ class Verdict(Block):
 
 
 class LookupAnswer(Block):
-    """What every lookup's answer has after the fields of its kind."""
+    """The fields that every lookup's answer has after the fields of its kind."""
 
     credits: int = Field(description="What the lookup cost.")
     cached: bool = Field(description="Whether all answers of sources outside were kept from earlier lookups.")
@@ -131,14 +131,14 @@ class LookupAnswer(Block):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Move these fields behind the kind's own, where inheritance would put them first."""
+        """Move these fields behind the kind's own; inheritance would put them first."""
         for name in LookupAnswer.model_fields:
             cls.model_fields[name] = cls.model_fields.pop(name)
         cls.model_rebuild(force=True)
 
 
 class ProviderEvidence(BaseModel):
-    """Where one can read how a source is asked and what it answers."""
+    """The evidence for the requests and answers of a source."""
 
     url: str = Field(description="The page, the specification or the recorded answer.")
     grade: Literal["verified", "second_hand"] = Field(

@@ -1,7 +1,7 @@
-"""How the sources of lookups do: which of them fail, are over their limits, or are left alone.
+"""The state of the sources of lookups: failing, over their limits, or working.
 
-The rows are shared by all processes. A source's row has its breaker; what a vendor says of an account that
-several sources are asked with is in the row `@<account>`.
+All processes share the rows. A source's row has its breaker. If several sources use one account at a vendor,
+the vendor's limits on that account are in the row `@<account>`.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ from database import Connection
 
 FAILURES_TO_OPEN = 5
 OPEN_SECONDS, MOST_OPEN_SECONDS = 30.0, 900.0
-"""A breaker opens after so many failures in a row, for so long; each further failure doubles that."""
+"""A breaker opens after this many failures in a row, for this long; each further failure doubles the time."""
 PROBE_SECONDS = 10.0
 """While one request tries a source whose breaker was open, the others wait this long."""
 FIRST_REFUSAL_SECONDS, MOST_REFUSED_SECONDS = 60.0, 3600.0
-"""A source that says that it is asked too often, and not until when, is left alone for so long; each further
-refusal in a row doubles that. From the longest time on nobody waits for it any more."""
+"""A source that refuses requests as too many, without a time, is not asked for this long.
+
+Each further refusal in a row doubles the time. After the longest time no caller waits for it any more.
+"""
 ERROR_WEIGHT = 0.05
-"""How much one request weighs in the rates of a source."""
+"""The weight of one request in the rates of a source."""
 
 
 class ProviderState(SQLModel, table=True):
-    """The breaker of one source, and how it did of late. Unlogged: a crash of the database forgets that.
+    """The breaker of one source, and its recent rates.
+
+    The table is unlogged: a crash of the database empties it.
 
     Attributes:
-        error_rate: the share of requests that failed. One that was limited did not fail.
-        limited_rate: the share of requests that the source refused as too many, or that found no place.
-        refusals: how often in a row it has refused a request as one too many.
+        error_rate: the share of requests that failed. A limited request did not fail.
+        limited_rate: the share of requests that were refused as too many, by the source or by its windows.
+        refusals: the number of requests in a row that it refused as too many.
     """
 
     __tablename__ = "provider_states"  # pyright: ignore[reportAssignmentType]
@@ -51,11 +55,11 @@ class ProviderState(SQLModel, table=True):
 
 @dataclass(frozen=True)
 class Admission:
-    """Whether a source may be asked now, and if not, why, and in how many seconds it may.
+    """The decision whether a source may be asked now; if not, the reason and the seconds to wait.
 
     Attributes:
-        reason: `refusing` is a source that has refused again and again, however long it was left alone.
-        quota: this caller finds no place in the source's windows; others may.
+        reason: `refusing` is a source that refused again and again, even after long pauses.
+        quota: whether the source's windows have no room for this caller; they may have for others.
     """
 
     admitted: bool
@@ -64,15 +68,15 @@ class Admission:
     quota: bool = False
 
 
-# A request that was under way when the breaker opened, and fails, says nothing new: only the one that tries
+# A request that was under way when the breaker opened and then fails is no news: only the request that tries
 # the source again keeps it open for longer.
 _ASKED_BEFORE = """coalesce(
     blocked_as = 'cooling_down' and blocked_until > now() + make_interval(secs => %(probe)s), false)"""
 _RATES = """
     error_rate = error_rate * (1 - %(weight)s) + case when %(limited)s then 0 else %(weight)s end,
     limited_rate = limited_rate * (1 - %(weight)s) + case when %(limited)s then %(weight)s else 0 end"""
-# Locks go by the names of the rows, as in sql/admit_request_2.sql.
-# What is refused while the source is left alone was asked before: that is no further refusal.
+# Rows are locked in the order of their names, as in sql/admit_request_2.sql. A refusal during a pause belongs
+# to an earlier request: it does not count as a further refusal.
 _FAIL = f"""
 with locked as materialized (
     select source, refusals + (%(limited)s and not coalesce(
@@ -115,17 +119,17 @@ async def fail(
     reason: Literal["rate_limited", "auth_failed"] | None = None,
     block: float | None = None,
 ) -> Admission:
-    """Note that a request to `source` failed; after five in a row its breaker opens.
+    """Record that a request to `source` failed; after five failures in a row its breaker opens.
 
     Args:
         connection: to the database.
-        source: which one.
-        bucket: of the account, where the failure is the account's; it is blocked instead of the source.
-        reason: a failure after which asking again is no use for a while.
-        block: how many seconds; None for `rate_limited` where the source does not say until when.
+        source: the source.
+        bucket: the account's row, if the failure concerns the account; it is blocked instead of the source.
+        reason: the kind of a failure after which requests are useless for a while.
+        block: the pause in seconds; None for `rate_limited` if the source names no time.
 
     Returns:
-        Whether it may be asked again at once, and if not, in how many seconds.
+        Whether it may be asked again at once, and if not, the seconds to wait.
     """
     values = {
         "source": source, "row": bucket or source, "limited": reason == "rate_limited",
@@ -141,7 +145,7 @@ async def fail(
 
 
 async def close(connection: Connection, source: str, bucket: str) -> None:
-    """Close the breaker of a source that has answered, if only to say that it does not take a query."""
+    """Close the breaker of a source that has answered, even if it only rejected the query."""
     await connection.execute(
         "with locked as materialized (select source from provider_states"
         " where source in (%s, %s) and failures + refusals > 0 order by source for update)"
@@ -151,8 +155,8 @@ async def close(connection: Connection, source: str, bucket: str) -> None:
     )
 
 
-async def states(connection: Connection) -> dict[str, dict[str, Any]]:
-    """Source → `blocked`, `last_success`, `error_rate` and `limited_rate` of every source that was asked."""
+async def load_states(connection: Connection) -> dict[str, dict[str, Any]]:
+    """Return `blocked`, `last_success`, `error_rate` and `limited_rate` of each source that was asked."""
     cursor = await connection.execute(
         "select source, coalesce(blocked_until > now(), false) as blocked, last_success, error_rate,"
         " limited_rate from provider_states"

@@ -1,9 +1,8 @@
-"""How often sources may be asked: their windows, which all processes share, and the turns of who waits.
+"""The quotas of sources: request windows that all processes share, and the turns of waiting callers.
 
-Any window of a stated length holds at most its number of requests; sql/count_request_1.sql says how they are
-logged. All windows of a bucket bind. A bucket is a source's own, or that of the account it is asked with.
-
-The windows are logged tables' rows: a crash of the database must not make room for another day's requests.
+Any window of the given length admits at most its number of requests; sql/count_request_1.sql describes the
+log. All windows of a bucket bind. A bucket belongs to a source, or to the account at a vendor that it uses.
+The windows' table is logged: a crash of the database must not make room for another day's requests.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ class SourceWindow(SQLModel, table=True):
 
     Attributes:
         moments: when requests were admitted, ascending: the moments themselves, or the ends of their cells.
-        totals: for each moment, how many requests were admitted until then.
-        forgotten: how many of these requests have left the log, because the window has passed them.
+        totals: for each moment, the number of requests admitted until then.
+        forgotten: the number of requests that have left the log because they are older than the window.
     """
 
     __tablename__ = "source_windows"  # pyright: ignore[reportAssignmentType]
@@ -42,9 +41,10 @@ class SourceWindow(SQLModel, table=True):
 
 
 class SourceTurn(SQLModel, table=True):
-    """The turn of one account that waits for a bucket; sql/admit_request_2.sql says how turns go.
+    """The turn of one account that waits for a bucket; sql/admit_request_2.sql describes turns.
 
-    There is a row only while the account waits. Unlogged: a crash of the database forgets who was next.
+    There is a row only while the account waits. The table is unlogged: a crash of the database resets the
+    turns.
     """
 
     __tablename__ = "source_turns"  # pyright: ignore[reportAssignmentType]
@@ -59,14 +59,14 @@ class SourceTurn(SQLModel, table=True):
 
 @dataclass(frozen=True)
 class WindowUse:
-    """How much of a window is used: so many requests, one of which leaves it at `resets_at`."""
+    """The use of a window: the requests in it, and the time when the oldest leaves it."""
 
     used: int
     resets_at: datetime | None
 
 
 def share_of_waiting(rate: Rate) -> int:
-    """Return how many requests of a window are for callers that wait: four fifths, and one at least."""
+    """Return the requests of a window that waiting callers may use: four fifths, and at least one."""
     return max(1, rate.requests * 4 // 5)
 
 
@@ -78,14 +78,14 @@ async def admit(
     account_id: UUID | None = None,
     now: datetime | None = None,
 ) -> Admission:
-    """Count one request to `source`, unless a window of its bucket is full or it is left alone.
+    """Count one request to `source`, unless a window of its bucket is full or the source is blocked.
 
     Args:
         connection: any, outside of a transaction.
-        source: which one.
-        bucket: whose windows count.
+        source: the source.
+        bucket: the bucket whose windows count.
         rates: the windows; none for a source without limits.
-        account_id: of a caller that waits if it is refused.
+        account_id: the account of a caller that waits if it is refused.
         now: the time, for tests; without it Postgres' clock.
     """
     cursor = await connection.execute(
@@ -104,7 +104,7 @@ async def admit(
 
 
 async def read_use(connection: Connection) -> Mapping[tuple[str, int], WindowUse]:
-    """Bucket and length in seconds → how much of that window is used."""
+    """Return the use of each window, by bucket and length in seconds."""
     cursor = await connection.execute(
         "select bucket, seconds,"
         " (totals[cardinality(totals)] - coalesce(totals[gone], forgotten))::int as used,"
@@ -119,7 +119,7 @@ async def read_use(connection: Connection) -> Mapping[tuple[str, int], WindowUse
 
 
 async def forget_ended(connection: Connection) -> None:
-    """Delete the windows in which no request counts any more, and the turns of who did not come back."""
+    """Delete the windows in which no request counts any more, and the turns that have expired."""
     await connection.execute(
         "delete from source_windows"
         " where moments[cardinality(moments)] < now() - 2 * make_interval(secs => seconds)"

@@ -1,1 +1,1 @@
-"""Monitors: what is looked up again and again, to tell what has changed."""
+"""Monitors: targets that are looked up again and again, so that changes can be reported."""

@@ -1,4 +1,4 @@
-"""What goes: monitors that were deleted, runs as old as they are kept, what nothing reads any more."""
+"""The cleanup of monitors: deleted monitors, runs that are too old, and data that nothing reads any more."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _AT_ONCE = 5_000
 
 
 async def delete(connection: Connection, actor: Actor, monitor_id: UUID) -> None:
-    """Delete a monitor with all that belongs to it; call it in a transaction, and notify as `create`.
+    """Delete a monitor; call it in a transaction, and notify as for `create`.
 
-    From now on nobody sees it. What it has left is deleted by `purge_deleted`, however much that is.
+    From now on the monitor is hidden. `purge_deleted` deletes its rows later.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the monitor is unknown, or another account's.
     """
     row = (await monitors.lock(connection, actor.account_id, monitor_id)).row
     if row["run_id"] is not None:
@@ -30,7 +30,7 @@ async def delete(connection: Connection, actor: Actor, monitor_id: UUID) -> None
     await audit.record(connection, actor, "monitor.deleted", Target("monitor", monitor_id, row["name"]))
 
 
-# In the order of their keys, so that two who do this at the same time do not wait for each other crosswise.
+# In the order of their keys, so that two concurrent purges cannot deadlock.
 _LEFT: tuple[LiteralString, ...] = (
     "delete from monitor_results where (run_id, position) in (select run_id, position from monitor_results"
     " where monitor_id = %(monitor_id)s order by run_id, position limit %(limit)s for update skip locked)",
@@ -45,7 +45,7 @@ _LEFT: tuple[LiteralString, ...] = (
     " for update skip locked)",
 )
 
-# What another worker is at was passed over, and is here still if that worker fails.
+# Rows that another worker has locked were skipped; they are still here if that worker fails.
 _MONITOR: LiteralString = """
 delete from monitors where id = %(monitor_id)s and deleted_at is not null
   and not exists (select from monitor_results where monitor_id = %(monitor_id)s)
@@ -55,7 +55,7 @@ delete from monitors where id = %(monitor_id)s and deleted_at is not null
 
 
 async def purge_deleted(connection: Connection, monitor_id: UUID) -> None:
-    """Delete what a deleted monitor has left, and itself when nothing is; some at a time, each committed."""
+    """Delete the rows of a deleted monitor in batches, each committed, and then the monitor itself."""
     for statement in _LEFT:
         deleted = _AT_ONCE
         while deleted == _AT_ONCE:
@@ -81,8 +81,8 @@ select r.id, r.monitor_id from monitor_runs r join monitors m on m.id = r.monito
 where r.completed_at < now() - make_interval(days => coalesce(m.retention_days, %(kept_days)s))
 order by r.id limit %(limit)s
 """
-# The answer of a run is the newest that is not newer: one that is older than all runs and not the newest
-# before the first of them is that of none.
+# The answer of a run is the newest snapshot that is not newer than the run. A snapshot that is older than all
+# runs, and not the newest before the first of them, is the answer of no run.
 _OLD_SNAPSHOTS: LiteralString = """
 delete from monitor_snapshots where (monitor_id, target, run_id) in (
   select s.monitor_id, s.target, s.run_id from monitor_snapshots s
@@ -100,7 +100,7 @@ delete from monitor_snapshots where (monitor_id, target, run_id) in (
     and not exists (select from monitor_results r where r.monitor_id = s.monitor_id and r.target = s.target)
   limit %(limit)s for update of s skip locked)
 """
-# A target that has left its list for as long as results are kept is forgotten, so that it may come anew.
+# A target that left its list longer ago than results are kept is forgotten, so that it can start anew.
 _OLD_BASELINES: LiteralString = """
 delete from monitor_baselines where (monitor_id, target) in (
   select b.monitor_id, b.target from monitor_baselines b join monitors m on m.id = b.monitor_id
@@ -114,14 +114,14 @@ returning monitor_id
 
 
 async def purge_old(connection: Connection, kept_days: int) -> int:
-    """Delete the runs that are older than they are kept, and what only they needed.
+    """Delete the runs that are too old, and the data that only they needed.
 
     Args:
         connection: any; each statement commits by itself.
-        kept_days: for monitors that say nothing else.
+        kept_days: the retention of monitors that have none of their own.
 
     Returns:
-        How many runs there were.
+        The number of deleted runs.
     """
     purged, seen = 0, set[UUID]()
     while old := await _old_runs(connection, kept_days):
@@ -143,7 +143,7 @@ async def _old_runs(connection: Connection, kept_days: int) -> list[tuple[UUID, 
 
 
 async def _forget_old(connection: Connection, kept_days: int) -> set[UUID]:
-    """Forget some targets that nobody watches any more; give their monitors."""
+    """Delete some baselines of targets that are no longer watched; return their monitors."""
     cursor = await connection.execute(_OLD_BASELINES, {"kept_days": kept_days, "limit": _AT_ONCE})
     return {row["monitor_id"] for row in await cursor.fetchall()}
 

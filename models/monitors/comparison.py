@@ -1,10 +1,10 @@
-"""What has changed between two snapshots of a target. Pure.
+"""The comparison of two snapshots of a target. Pure.
 
-Only what both snapshots know can be a change. So both are turned into answers by the same sources, those that
-have answered before each of them and are of the same edition, and at the same moment; a field has changed
-where these two answers differ. What a source says for the first time is told apart from changes, but for
-findings that are dated after the monitor's start. What is not known any more since a source was switched off
-is no change.
+Only facts that both snapshots contain can change. Therefore both are turned into answers of the same sources:
+those that have answered before each of them and have the same edition, as of the same moment. A field has
+changed if these two answers differ. What a source reports for the first time is kept apart from changes,
+except for findings that are dated after the monitor's creation. A value that is no longer known because its
+source was switched off is no change.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import orjson
 
 from models.monitors.fields import Watch
 from models.monitors.first_hearing import Dating, divide, first_words, speakers
-from models.monitors.forms import Form, canonical
+from models.monitors.forms import ComparisonRule, canonical
 from models.monitors.rotations import Rotation, Turn, rotates, turn
 from models.monitors.snapshots import Said, Snapshot
 from models.monitors.steadiness import hold_still, replace_held, settle_former
 
 Compose = Callable[[Said], Mapping[str, Any]]
-"""What the sources say → the answer to the lookup, nested, with all the items of its lists."""
+"""The words of sources → the answer to the lookup, nested, with all the items of its lists."""
 
 Words = Mapping[str, Any]
-"""What one source says."""
+"""The words of one source: dotted field → value."""
 
 Change = dict[str, Any]
 """`{old, new}`."""
@@ -34,19 +34,19 @@ Change = dict[str, Any]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What has changed.
+    """The result of a comparison.
 
     Attributes:
-        changes: dotted field → `{old, new}`; None when nothing has changed, or there was nothing before.
+        changes: dotted field → `{old, new}`; None if nothing has changed, or there was no snapshot before.
         details: dotted field → `{since: {after, by}, sources}`, and for a list `added`, `removed` and
-            `changed: [{old, new}]` besides. Of a set that was found to rotate it has the known members as
-            `rotating`, and `changes` has nothing. The change came after the one moment and by the other:
-            when `sources` found out before, and when they are heard now. These are the sources that say
-            something else of the field; where none does, since it follows from others, all that say
-            something else of anything.
-        snapshot: the new one, to be kept for the next comparison.
-        first_heard: dotted field → `{value, sources}`: what these say of it that was never heard before. Of a
-            list it is the items. It is no change.
+            `changed: [{old, new}]` besides. For a set that was found to rotate it has the known members as
+            `rotating`, and `changes` has nothing. The change happened between the two moments:
+            the last time that `sources` answered before, and their answer now. These sources report
+            another value of the field; if none does, because it is derived, they are all sources that report
+            another value of anything.
+        snapshot: the new snapshot, to be stored for the next comparison.
+        first_heard: dotted field → `{value, sources}`: a value that no source has reported before. Of a
+            list it has the new items. It is no change.
     """
 
     changes: dict[str, Change] | None
@@ -63,16 +63,17 @@ def compare(
     allowed: Watch | None = None,
     dating: Dating | None = None,
 ) -> Comparison:
-    """Find what has changed in what a monitor watches.
+    """Find the changes in the fields that a monitor watches.
 
     Args:
         before: the last snapshot, if there is one.
-        after: the new one, which `carry_over` has made of it.
-        watch: what the monitor watches.
-        compose: makes an answer; the same for the same input.
-        allowed: all fields of the kind with the monitor's tolerances, within which no verdict moves; None:
-            it moves with all that sources say.
-        dating: which findings of a source that is first heard are changes; None: none.
+        after: the new one, made by `carry_over`.
+        watch: the fields that the monitor watches.
+        compose: makes an answer, always the same for the same input.
+        allowed: all fields of the kind with the monitor's tolerances, within which no verdict moves; with
+        None
+            it moves with every value of the sources.
+        dating: decides which first findings of a source are changes; None: none of them.
     """
     if before is None:
         return Comparison(None, {}, after)
@@ -129,15 +130,15 @@ def _add_first(
     watch: Watch,
     dating: Dating | None,
 ) -> Comparison:
-    """Add what is heard for the first time: dated findings to the changes, all else apart from them.
+    """Add the words that are heard for the first time: dated findings to the changes, others apart from them.
 
     Args:
-        comparison: of what was known before.
+        comparison: the comparison of the words known before.
         first: the first words.
         without: the answer now, without these words.
-        whole: the answer with them.
-        watch: what the monitor watches.
-        dating: which findings are changes.
+        whole: the answer with these words.
+        watch: the fields that the monitor watches.
+        dating: decides which findings are changes.
     """
     changes, details = {**(comparison.changes or {})}, {**comparison.details}
     heard: dict[str, dict[str, Any]] = {}
@@ -160,28 +161,28 @@ def _add_first(
 
 
 def is_measured_anew(before: Snapshot, after: Snapshot) -> bool:
-    """Tell whether something else has been heard than before, from which all values are measured anew.
+    """Return whether the set of comparable words differs, so that all values are measured anew.
 
-    What is not comparable can move a value, too.
+    Words that are not comparable can move a value, too.
     """
     return _words_of(before) != _words_of(after)
 
 
 def _answer(words: Said, still: Said, compose: Compose) -> Mapping[str, Any]:
-    """Compose an answer to these words, with the verdict that rests on what is held still."""
+    """Compose an answer to these words; its verdict is composed from the words that are held still."""
     answer = compose(words)
     if "verdict" not in answer or still == words:
         return answer
     return {**answer, "verdict": compose(still)["verdict"]}
 
 
-def _has_moved(old: Any, new: Any, form: Form) -> bool:
-    """Whether two values that are the same or near are not the same."""
+def _has_moved(old: Any, new: Any, form: ComparisonRule) -> bool:
+    """Return whether two values within the tolerance differ at all."""
     return form.exact is not form and difference(old, new, form.exact) is not None
 
 
 def _origin(before: Snapshot, after: Snapshot, sources: list[str], path: str) -> dict[str, Any]:
-    """Since when a difference is, and who says so."""
+    """Return the time range in which a difference arose, and its sources."""
     since = {
         "after": min(before.found_out(source, path) for source in sources),
         "by": max(after.heard[source] for source in sources),
@@ -190,7 +191,7 @@ def _origin(before: Snapshot, after: Snapshot, sources: list[str], path: str) ->
 
 
 def _comparable(before: Snapshot, after: Snapshot) -> dict[str, tuple[Words, Words]]:
-    """Source → its words before and after, of one edition, on the fields that it could find out before."""
+    """Return each source's words before and after, if of one edition, without fields unknown before."""
     words: dict[str, tuple[Words, Words]] = {}
     for source, old in before.said.items():
         new = after.said.get(source)
@@ -207,7 +208,7 @@ def _comparable(before: Snapshot, after: Snapshot) -> dict[str, tuple[Words, Wor
 
 
 def _words_of(snapshot: Snapshot) -> tuple[Mapping[str, str], set[tuple[str, str]]]:
-    """Whose words a snapshot has, and which of them could never be found out."""
+    """Return the editions of a snapshot's words, and the fields that their sources could never find out."""
     unknown = {
         (source, path)
         for source, fields in snapshot.said.items()
@@ -217,8 +218,8 @@ def _words_of(snapshot: Snapshot) -> tuple[Mapping[str, str], set[tuple[str, str
     return snapshot.editions, unknown
 
 
-def _who_differs(words: Mapping[str, tuple[Words, Words]], path: str, form: Form) -> list[str]:
-    """The sources that say something else of a field than before; where none does, those that do at all."""
+def _who_differs(words: Mapping[str, tuple[Words, Words]], path: str, form: ComparisonRule) -> list[str]:
+    """Return the sources whose value of a field differs; if none, those that differ in any field."""
     if len(words) == 1:
         return list(words)
     of_this = [
@@ -230,7 +231,7 @@ def _who_differs(words: Mapping[str, tuple[Words, Words]], path: str, form: Form
 
 
 def value_at(answer: Mapping[str, Any], path: str) -> Any:
-    """The value of a dotted field; None in a block that is null."""
+    """Return the value of a dotted field; None inside a block that is null."""
     value: Any = answer
     for name in path.split("."):
         if value is None:
@@ -239,22 +240,22 @@ def value_at(answer: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def difference(old: Any, new: Any, form: Form) -> dict[str, Any] | None:
-    """Return None for values that are the same or near; else the items of lists, to tell besides them."""
+def difference(old: Any, new: Any, form: ComparisonRule) -> dict[str, Any] | None:
+    """Return None if values are equal or within tolerance; else the differing items of lists, or `{}`."""
     if old is new or (type(old) is type(new) and old == new):
         return None
     if isinstance(old, list) or isinstance(new, list):
         gone, come = cast("list[Any]", old or []), cast("list[Any]", new or [])
         if form.network is None:
             return _items(gone, come, form)
-        # One of another network has changed the set; told are all addresses that have come and gone.
+        # An address of another network has changed the set: all addresses that differ are reported.
         return None if form.of(gone) == form.of(come) else _items(gone, come, form.exact)
     return None if form.is_near(old, new) else {}
 
 
-def _items(old: list[Any], new: list[Any], form: Form) -> dict[str, Any] | None:
-    """The items `added`, `removed` and `changed` between two lists; None when there are none."""
-    whole: dict[bytes, bytes] = {}  # item as it stands → what it is known and compared by: most stand in both
+def _items(old: list[Any], new: list[Any], form: ComparisonRule) -> dict[str, Any] | None:
+    """Return the items `added`, `removed` and `changed` between two lists; None if there are none."""
+    whole: dict[bytes, bytes] = {}  # item as JSON → its comparable form: most items are in both lists
 
     def known(item: Any) -> bytes:
         text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)

@@ -1,4 +1,4 @@
-"""The end of a monitor's run: credits settled, who waits for it told. Once, whoever comes to it first."""
+"""The end of a monitor's run: its credits are settled and its events emitted, once, by the first caller."""
 
 from __future__ import annotations
 
@@ -24,40 +24,41 @@ from models.events.event_data import (
     ToldChange,
 )
 from models.monitors import sources
-from models.monitors.telling import count_within, with_items
+from models.monitors.telling import count_fitting, with_items
 
 SHOWN_CHANGES, _SHOWN_BYTES = 100, 512 * 1024
-"""How many changed targets the runs of waiting workflows are told of, and how much of them."""
+"""The most changed targets that the runs of waiting workflows get, and their size in bytes."""
 SENT_BYTES = 64 * 1024
-"""How much of that the event has, which many webhooks may get."""
+"""The part of it in the event, which many webhooks may get."""
 
 
-class Ended(NamedTuple):
-    """What a run's end has set off; to be notified of after the commit.
+class RunEffects(NamedTuple):
+    """The effects of a run's end, of which others must be notified after the commit.
 
     Attributes:
-        told: whether there is an event.
-        accepted: how many runs of workflows were accepted.
+        told: whether an event was emitted.
+        accepted: the number of runs of workflows that were accepted.
     """
 
     told: bool = False
     accepted: int = 0
 
 
-def hold_of(run_id: UUID) -> str:
-    """The reference under which the credits of a run are held and settled."""
+def hold_reference(run_id: UUID) -> str:
+    """Return the reference under which the credits of a run are held and settled."""
     return f"monitor-run/{run_id}"
 
 
 async def finish(
     connection: Connection, run_id: UUID, error: Mapping[str, str] | None = None
-) -> Ended | None:
+) -> RunEffects | None:
     """End a run that is under way; call it in a transaction.
 
-    It has failed if there is an error, or if every target has; else it is completed, some failed or not.
+    The run has failed if there is an error, or if every target failed; else it is completed, even with failed
+    targets.
 
     Returns:
-        What is to be notified of; None if it had ended before.
+        The effects to notify others of; None if the run had ended before.
     """
     run = await _lock(connection, run_id)
     if run is None or run["completed_at"] is not None:
@@ -69,17 +70,17 @@ async def finish(
     if error is not None:
         told = await tell_failed(connection, run["account_id"], run_id)
     else:
-        told = await _tell_changes(connection, run) if run["changes_detected"] else Ended()
-    return Ended(told.told or turned.told, told.accepted + turned.accepted)
+        told = await _tell_changes(connection, run) if run["changes_detected"] else RunEffects()
+    return RunEffects(told.told or turned.told, told.accepted + turned.accepted)
 
 
 async def cancel(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> None:
-    """End a run as cancelled, if it has not ended; call it in a transaction.
+    """Cancel a run that has not ended; call it in a transaction.
 
-    What was found so far stays, and is paid. Whoever works at it finds out when he next writes.
+    Results so far stay, and are paid. A worker of the run notices the cancellation at its next write.
 
     Raises:
-        NotFound: unknown, of another monitor, or another account's.
+        NotFound: the run is unknown, of another monitor, or another account's.
     """
     run = await _lock(connection, run_id)
     if run is None or run["account_id"] != account_id or run["monitor_id"] != monitor_id:
@@ -89,7 +90,7 @@ async def cancel(connection: Connection, account_id: UUID, monitor_id: UUID, run
 
 
 async def _lock(connection: Connection, run_id: UUID) -> dict[str, Any] | None:
-    """The run, which nobody else changes until the transaction ends; its monitor is locked first."""
+    """Return the run, locked against changes until the transaction ends; its monitor is locked first."""
     await connection.execute(
         "select from monitors where id = (select monitor_id from monitor_runs where id = %s)"
         " for no key update",
@@ -118,7 +119,9 @@ async def _end(
         (ended["processed_records"], ended["changes_detected"], run["monitor_id"], run["id"]),
     )
     what = "Targets of which something was heard"
-    await credits.settle(connection, run["account_id"], hold_of(run["id"]), ended["heard_records"], what)
+    await credits.settle(
+        connection, run["account_id"], hold_reference(run["id"]), ended["heard_records"], what
+    )
     return ended
 
 
@@ -138,8 +141,8 @@ async def _with_name(connection: Connection, run_id: UUID) -> dict[str, Any]:
     return row
 
 
-async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) -> Ended:
-    """Say that a run has failed; call it in the transaction in which it did."""
+async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) -> RunEffects:
+    """Emit the event of a failed run; call it in the transaction in which the run failed."""
     run = await _with_name(connection, run_id)
     data = MonitorRunFailed(
         monitor_id=run["monitor_id"],
@@ -153,11 +156,11 @@ async def tell_failed(connection: Connection, account_id: UUID, run_id: UUID) ->
     return await _tell(connection, account_id, data, {"changes": [], "more": 0})
 
 
-async def _tell_turns(connection: Connection, run: Mapping[str, Any]) -> Ended:
-    """Say which sources have been silent for long, and which are heard again."""
+async def _tell_turns(connection: Connection, run: Mapping[str, Any]) -> RunEffects:
+    """Emit the events of sources that have been silent for long, and of sources that are heard again."""
     turns = await sources.note_run(connection, run)
     if not turns.silent and not turns.back:
-        return Ended()
+        return RunEffects()
     name = (await _with_name(connection, run["id"]))["name"]
     told: list[EventData] = []
     for type, rows in ((MonitorSourceSilent, turns.silent), (MonitorSourceBack, turns.back)):
@@ -165,13 +168,13 @@ async def _tell_turns(connection: Connection, run: Mapping[str, Any]) -> Ended:
             known = row | {"monitor_name": name, "run_id": run["id"]}
             told.append(type(**{field: known[field] for field in type.model_fields}))
     ended = [await _tell(connection, run["account_id"], data, {"changes": [], "more": 0}) for data in told]
-    return Ended(True, sum(one.accepted for one in ended))
+    return RunEffects(True, sum(one.accepted for one in ended))
 
 
-async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> Ended:
+async def _tell_changes(connection: Connection, run: Mapping[str, Any]) -> RunEffects:
     named = await _with_name(connection, run["id"])
     shown = await _first_changes(connection, run["id"])
-    sent = shown[: count_within(shown, SENT_BYTES)]
+    sent = shown[: count_fitting(shown, SENT_BYTES)]
     data = MonitorRunCompleted(
         monitor_id=run["monitor_id"],
         monitor_name=named["name"],
@@ -209,7 +212,9 @@ async def _first_changes(connection: Connection, run_id: UUID) -> list[dict[str,
     ]
 
 
-async def _tell(connection: Connection, account_id: UUID, data: EventData, more: Mapping[str, Any]) -> Ended:
+async def _tell(
+    connection: Connection, account_id: UUID, data: EventData, more: Mapping[str, Any]
+) -> RunEffects:
     event_id = await events.emit(connection, account_id, data)
     accepted = await event_triggers.start_runs(connection, account_id, event_id, data, more)
-    return Ended(True, len(accepted))
+    return RunEffects(True, len(accepted))

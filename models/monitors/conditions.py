@@ -1,10 +1,9 @@
-"""Conditions on changes: which of them are told. Pure.
+"""Conditions that decide which changes are reported. Pure.
 
-Without a condition every change is told; with some, a change that meets one of them. Most conditions look at
-what a field is now: `above`, `below`, `becomes`, and for texts `contains` and `matches`. In a list they look
-at the items that have come or changed. `crosses` and `changes_by` look at the way from the old value to the
-new one; `changes_by` measures from the value that was last told, so that no number of small steps slips
-through.
+Without conditions every change is reported; otherwise a change must meet one of them. Most conditions look at
+the new value of a field: `above`, `below`, `becomes`, and for texts `contains` and `matches`. In a list they
+look at the items that were added or changed. `crosses` and `changes_by` compare the old value with the new
+one. `changes_by` measures from the last reported value, so that many small steps are noticed, too.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, Literal, NamedTuple, cast, get_args
 
 from models.monitors.comparison import Change, Comparison, difference, is_measured_anew
 from models.monitors.fields import Watch
-from models.monitors.forms import Fold, Form, canonical
+from models.monitors.forms import ComparisonRule, Fold, canonical
 from models.monitors.snapshots import Snapshot
 from models.monitors.tolerances import distance, is_number, moment_of
 
@@ -25,12 +24,12 @@ OPERATORS: tuple[Operator, ...] = get_args(Operator)
 
 
 class Condition(NamedTuple):
-    """A condition.
+    """A condition on changes.
 
     Attributes:
         field: dotted, or a member of the objects in a list.
-        operator: what is asked of its change.
-        value: with what it is compared.
+        operator: the test of its change.
+        value: the value to compare with.
     """
 
     field: str
@@ -39,7 +38,7 @@ class Condition(NamedTuple):
 
 
 def read_conditions(stored: Iterable[Mapping[str, Any]]) -> list[Condition]:
-    """Read conditions as they are stored: `{"field": "threat.abuse_score", "above": 50}`."""
+    """Read conditions in their stored form: `{"field": "threat.abuse_score", "above": 50}`."""
     return [
         Condition(one["field"], operator, one[operator])
         for one in stored
@@ -51,12 +50,12 @@ def read_conditions(stored: Iterable[Mapping[str, Any]]) -> list[Condition]:
 def keep_wanted(
     before: Snapshot | None, comparison: Comparison, watch: Watch, conditions: Sequence[Condition]
 ) -> Comparison:
-    """Leave out the changes that meet none of the conditions, if there are conditions.
+    """Drop the changes that meet none of the conditions, if there are conditions.
 
     Args:
-        before: the snapshot with which was compared.
+        before: the snapshot before.
         comparison: with all changes.
-        watch: what the monitor watches.
+        watch: the fields that the monitor watches.
         conditions: those of the monitor, or of its list.
     """
     after = comparison.snapshot
@@ -85,16 +84,16 @@ def keep_wanted(
     return replace(comparison, changes=wanted or None, details=details, snapshot=snapshot)
 
 
-def _items_of(change: Change | None, form: Form) -> dict[str, Any]:
+def _items_of(change: Change | None, form: ComparisonRule) -> dict[str, Any]:
     return (difference(**change, form=form) or {}) if change else {}
 
 
 def is_about(field: str, path: str) -> bool:
-    """Tell whether a condition is on this dotted field, or on a member of its objects."""
+    """Return whether a condition is on this dotted field, or on a member of its objects."""
     return field == path or field.startswith(f"{path}.")
 
 
-def _is_met(condition: Condition, path: str, change: Change, form: Form) -> bool:
+def _is_met(condition: Condition, path: str, change: Change, form: ComparisonRule) -> bool:
     old, new = change["old"], change["new"]
     if not isinstance(old, list) and not isinstance(new, list):
         return _holds(condition, old, new, form.fold)
@@ -112,7 +111,7 @@ def _is_met(condition: Condition, path: str, change: Change, form: Form) -> bool
 
 
 def _members(items: Mapping[str, Any], member: str) -> Iterator[tuple[Any, Any]]:
-    """What a member of the objects was and is: of those that have come, and those that have changed."""
+    """Yield the old and the new value of a member, for added and changed objects."""
     yield from ((None, item.get(member)) for item in items["added"])
     for pair in items["changed"]:
         old, new = pair["old"].get(member), pair["new"].get(member)
@@ -121,7 +120,7 @@ def _members(items: Mapping[str, Any], member: str) -> Iterator[tuple[Any, Any]]
 
 
 def _texts(item: Any) -> Iterator[str]:
-    """The texts in an item of a list: itself, or those of an object, at whatever depth."""
+    """Yield the texts in an item of a list: the item itself, or those of an object, at any depth."""
     if isinstance(item, str):
         yield item
     elif isinstance(item, (dict, list)):
@@ -131,7 +130,7 @@ def _texts(item: Any) -> Iterator[str]:
 
 
 def _holds(condition: Condition, old: Any, new: Any, fold: Fold) -> bool:
-    """Whether a value that was `old` and is `new` meets the condition."""
+    """Return whether the change from `old` to `new` meets the condition."""
     wanted = condition.value
     match condition.operator:
         case "above":
@@ -153,7 +152,7 @@ def _holds(condition: Condition, old: Any, new: Any, fold: Fold) -> bool:
 
 
 def _compared(value: Any, wanted: Any) -> int | None:
-    """-1, 0 or 1 for a number or a date below, at or above another; None where they cannot be compared."""
+    """Return -1, 0 or 1 for a number or a date below, at or above another; None if not comparable."""
     if is_number(value) and is_number(wanted):
         first, second = value, wanted
     elif isinstance(value, str) and isinstance(wanted, str):

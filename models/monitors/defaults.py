@@ -1,9 +1,8 @@
-"""What counts as a change unless a monitor says otherwise, for each kind of lookup.
+"""The defaults of each kind of lookup: which differences count as a change.
 
-All fields count but those that only show what clocks say. Where a field moves by itself, its tolerance keeps
-that out. Every array of these answers is a set: none has an order that means something. Items that are
-objects are known by their key. Text is compared exactly, but where case, or case and punctuation, mean
-nothing.
+All fields count except those that depend only on the clock. Where a field moves by itself, its tolerance
+filters that. Every array in these answers is a set: its order has no meaning. Items that are objects are
+identified by their key. Text is compared exactly, unless case, or case and punctuation, have no meaning.
 """
 
 from __future__ import annotations
@@ -13,12 +12,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Key = tuple[tuple[str, ...], ...]
-"""By which members an object in a list is known: two are one where they have the same in one of these groups,
-and know its first member. The earlier groups come first."""
+"""The members that identify an object in a list.
+
+Two objects are the same if they agree in one of these groups and have its first member. Earlier groups are
+tried first.
+"""
 
 
 class Tolerance(NamedTuple):
-    """By how much a field may move without a change, in its own unit, and why."""
+    """The amount by which a field may move without a change, in its own unit, and the reason."""
 
     amount: float
     why: str
@@ -26,20 +28,20 @@ class Tolerance(NamedTuple):
 
 @dataclass(frozen=True)
 class Defaults:
-    """What one kind's fields are like; `list.member` names a member of the objects in a list.
+    """The properties of one kind's fields; `list.member` names a member of the objects in a list.
 
     Attributes:
-        clocks: fields that say what clocks show now. They never count.
-        spoken: what only tells of other fields: in words, or who was asked for them. They never count.
-        tolerances: field → by how much it may move, unless a monitor chooses another tolerance.
-        rotating: values that come from a set of which each answer has one member.
+        clocks: fields that depend only on the current time. They never count.
+        spoken: fields that only describe other fields or list the sources asked. They never count.
+        tolerances: field → the amount by which it may move, unless a monitor has its own.
+        rotating: values from a set, of which each answer contains one member.
         addresses: IP addresses, and arrays of them: with a tolerance compared by network and country.
-        keys: list of objects → by which members an item is known.
-        caseless: texts, and arrays of them, where case means nothing.
-        names: arrays of names, which sources write with other case and punctuation.
-        pictures: URLs of which only the path means something.
-        dates: list of objects → the member that says when an item came into being; other field or block → the
-            field that says it.
+        keys: list of objects → the members that identify an item.
+        caseless: texts, and arrays of them, in which case has no meaning.
+        names: arrays of names, which sources write with different case and punctuation.
+        pictures: URLs of which only the path has a meaning.
+        dates: list of objects → the member with the date of an item; other field or block → the
+            field with its date.
     """
 
     clocks: frozenset[str] = frozenset()

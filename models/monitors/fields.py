@@ -1,4 +1,4 @@
-"""Which fields of an answer a monitor watches. Pure."""
+"""The fields of an answer that a monitor watches. Pure."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pydantic import BaseModel
 
 from models.lookups.lookups import LookupAnswer
 from models.monitors.defaults import DEFAULTS
-from models.monitors.forms import Fold, Form, form_of
+from models.monitors.forms import ComparisonRule, Fold, form_of
 from models.monitors.tolerances import effective_tolerances
 
-# To look for the nearest of all names takes more than a millisecond.
+# The search for the nearest of all names takes more than a millisecond.
 _MOST_GUESSED = 5
 
 Known = Mapping[str, tuple[str, ...]]
-"""Dotted field → the members of its items where it is a list of objects, () for any other field."""
+"""Dotted field → the members of its items if it is a list of objects, () for any other field."""
 
-Watch = Mapping[str, Form]
-"""What a monitor watches: dotted field → how its values are compared."""
+Watch = Mapping[str, ComparisonRule]
+"""The fields that a monitor watches: dotted field → the form in which its values are compared."""
 
 
 @cache
 def known_fields(answer: type[LookupAnswer]) -> Known:
-    """The fields of a kind's answer that can be watched: all but those that every kind has."""
+    """Return the fields of a kind's answer that can be watched: all but those that every kind has."""
     names = [name for name in answer.model_fields if name not in LookupAnswer.model_fields]
     return dict(_fields(answer, names))
 
@@ -52,19 +52,19 @@ def _is_model(annotation: Any) -> bool:
 
 @dataclass(frozen=True)
 class Unmatched:
-    """A name that matches no field: as it was given, and, of the first few, what was perhaps meant."""
+    """A name that matches no field: the given name and, for the first few, the nearest known name."""
 
     pattern: str
     nearest: str | None
 
 
 def unmatched(patterns: Iterable[str], known: Known) -> list[Unmatched]:
-    """The names among `patterns` that match no field.
+    """Return the names among `patterns` that match no field.
 
     Args:
         patterns: fields, blocks (`dns`), members of objects in lists (`profile.officers.role`), or any of
             these with `*` for any characters (`whois.*`, `*.score`).
-        known: as `known_fields` gives it.
+        known: from `known_fields`.
     """
     leaves = set(_leaves(known))
     names = sorted({name for leaf in leaves for name in _parts_of(leaf)})
@@ -77,13 +77,13 @@ def unmatched(patterns: Iterable[str], known: Known) -> list[Unmatched]:
 
 
 def _leaves(known: Known) -> Iterable[str]:
-    """All that can be watched by itself: fields, and the members of objects in lists."""
+    """Yield all that can be watched by itself: fields, and the members of objects in lists."""
     for field, members in known.items():
         yield from (f"{field}.{member}" for member in members) if members else (field,)
 
 
 def _parts_of(leaf: str) -> list[str]:
-    """The leaf and all that it is a part of: `a.b.c`, `a.b`, `a`."""
+    """Return the leaf and all names that contain it: `a.b.c`, `a.b`, `a`."""
     parts = leaf.split(".")
     return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
@@ -101,22 +101,23 @@ def watch(
     tolerances: Mapping[str, float] | None = None,
     network_of: Fold | None = None,
 ) -> Watch:
-    """Return what a monitor watches.
+    """Return the fields that a monitor watches.
 
     Args:
-        kind: of the lookup.
-        known: the fields of its answer, as `known_fields` gives them.
-        tracked: names of what counts, as `unmatched` takes them. None: all fields.
-        ignored: names of what does not count, tracked or not.
-        tolerances: field, or member of the objects in a list → by how much it may move, where the monitor
-            has chosen another tolerance than the default.
-        network_of: address → its network and country; without it, addresses are compared as they are.
+        kind: the kind of lookup.
+        known: the fields of its answer, from `known_fields`.
+        tracked: the names of fields that count, in the form of `unmatched`. None: all fields.
+        ignored: the names of fields that do not count, even if they are tracked.
+        tolerances: field, or member of the objects in a list → the amount by which it may move, if the
+        monitor
+            has a tolerance other than the default.
+        network_of: address → its network and country; without it, addresses are compared exactly.
     """
     leaves = set(_leaves(known)) - DEFAULTS[kind].clocks - DEFAULTS[kind].spoken
     wanted = _matched(tracked, leaves) if tracked else leaves
     wanted -= _matched(ignored, wanted)
     allowed = effective_tolerances(kind, tolerances or {})
-    forms: dict[str, Form] = {}
+    forms: dict[str, ComparisonRule] = {}
     for field, members in known.items():
         counted = [member for member in members if f"{field}.{member}" in wanted]
         if counted or field in wanted:

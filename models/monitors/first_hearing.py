@@ -1,7 +1,7 @@
-"""Separate what a source says for the first time from changes, so that it is told once. Pure.
+"""First findings: separated from changes, and reported once. Pure.
 
-The baseline of a field is the first value that was heard of it. So what a source adds when it is first heard
-is no change, but for findings that have a date: what came into being after the monitor was made has changed.
+The baseline of a field is the first value that was reported for it. Therefore the first findings of a source
+are no changes, except for findings with a date after the creation of the monitor.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ class Dating(NamedTuple):
     """Decides by its date whether a finding is newer than the monitor.
 
     Attributes:
-        since: when the monitor was made; what is dated later is a change.
-        dates: list of objects → the member that is its items' date; other field or block → the field that is.
+        since: when the monitor was created; a finding with a later date is a change.
+        dates: list of objects → the member with its items' date; other field or block → the field with its
+        date.
     """
 
     since: datetime
     dates: Mapping[str, str]
 
     def is_new(self, date: Any) -> bool:
-        """Tell whether something with this date came into being after the monitor was made."""
+        """Return whether this date is after the creation of the monitor."""
         moment = moment_of(date) if isinstance(date, str) else None
         return moment is not None and moment > self.since
 
 
 class Addition(NamedTuple):
-    """Holds what a source adds to a field when it is first heard.
+    """The first findings of a source for one field.
 
     Attributes:
         new: dated findings, which are a change: items of a list, or the value; None if there are none.
-        first: all else that is heard for the first time: alike.
+        first: the other findings, in the same form.
     """
 
     new: Any
@@ -44,9 +45,10 @@ class Addition(NamedTuple):
 
 
 def first_words(before: Snapshot, after: Snapshot) -> Said:
-    """Return what sources say now of fields that they have never said anything of, in their words.
+    """Return the words of sources on fields on which they have said nothing before.
 
-    A source that speaks in another edition than before is left out: it is read anew, not heard first.
+    A source with another edition than before is left out: its data is read anew, not heard for the first
+    time.
     """
     words: dict[str, Mapping[str, Any]] = {}
     for source, fields in after.said.items():
@@ -60,14 +62,14 @@ def first_words(before: Snapshot, after: Snapshot) -> Said:
 
 
 def divide(path: str, value: Any, detail: Mapping[str, Any], words: Said, dating: Dating | None) -> Addition:
-    """Divide what first words add to a field into what is dated after the monitor's start, and the rest.
+    """Divide the first findings for a field into those dated after the monitor's creation, and the rest.
 
     Args:
         path: the dotted field.
-        value: of it, with these words.
-        detail: how that differs from the value without them, as `comparison.difference` tells it.
+        value: its value with these words.
+        detail: the difference from the value without them, from `comparison.difference`.
         words: the first words.
-        dating: how findings are dated; None: nothing is.
+        dating: the dates of findings; None if findings have no dates.
     """
     if dating is None:
         return Addition(None, value)
@@ -82,5 +84,5 @@ def divide(path: str, value: Any, detail: Mapping[str, Any], words: Said, dating
 
 
 def speakers(words: Said, path: str) -> list[str]:
-    """Return the sources that first say something of a field; all where it only follows from their words."""
+    """Return the sources with first words on a field; all of them if the field only follows from these."""
     return [source for source, fields in words.items() if path in fields] or list(words)

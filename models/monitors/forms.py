@@ -1,4 +1,7 @@
-"""When two values are the same, however they are written. Pure."""
+"""The forms in which values are compared: two values can be equal though they are written differently.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,16 @@ from models.monitors.tolerances import is_within
 from models.names import bare_name
 
 Fold = Callable[[str], str]
-"""A text → what is the same for all ways to write it."""
+"""A text → a text that is equal for all spellings."""
 
-_EXACT = 2**53  # up to here, a float that is whole is one integer only
+_EXACT = 2**53  # up to here, a whole float stands for exactly one integer
 
 
 def canonical(value: Any, fold: Fold = str) -> bytes:
-    """What two values have in common exactly when they are the same.
+    """Return bytes that two values share exactly when they are equal.
 
-    Arrays are the same in any order and with any repetition, numbers by value (1 and 1.0, but not true), and
-    texts that fold to one.
+    Arrays are equal in any order and with any repetition, numbers by value (1 and 1.0, but not true), and
+    texts if they fold to the same text.
     """
     return _dumped(_canonical(value, fold))
 
@@ -49,17 +52,19 @@ def _canonical(value: Any, fold: Fold) -> Any:
 
 
 @dataclass(frozen=True)
-class Form:
-    """How the values of one field are compared.
+class ComparisonRule:
+    """The way in which the values of one field are compared.
 
     Attributes:
-        fold: of its text, or of the texts in its array.
+        fold: the fold of its text, or of the texts in its array.
         members: for a list of objects the members that count, each with its fold.
-        key: for a list of objects, by which members one is known.
-        tolerance: by how much its value may move; for sets among how many members it may rotate.
-        tolerances: for a list of objects, by how much these members of one may move.
+        key: for a list of objects, the members that identify one.
+        tolerance: the amount by which its value may move; for sets the number of members among which it may
+        rotate.
+        tolerances: for a list of objects, the amounts by which these members of one may move.
         is_member: whether its value is one member of a set.
-        network: of a set of addresses, where an address is: those of one network and country are the same.
+        network: for a set of addresses, the network and country of an address: addresses that share them are
+        equal.
     """
 
     fold: Fold = str
@@ -71,8 +76,8 @@ class Form:
     network: Fold | None = None
 
     @property
-    def exact(self) -> Form:
-        """The same without tolerances."""
+    def exact(self) -> ComparisonRule:
+        """The same form without tolerances."""
         if self.tolerance or self.tolerances:
             return replace(self, tolerance=0, tolerances={}, network=None)
         return self
@@ -83,13 +88,13 @@ class Form:
         return self.network or self.fold
 
     def is_near(self, old: Any, new: Any) -> bool:
-        """Tell whether two values, not lists, are the same or have moved within the tolerance."""
+        """Return whether two values, not lists, are equal or differ by no more than the tolerance."""
         if self.of(old) == self.of(new):
             return True
         return not self.is_member and _is_within(old, new, self.fold, self.tolerance)
 
     def is_near_item(self, old: Any, new: Any) -> bool:
-        """Tell the same of what counts in two objects of a list."""
+        """Return whether the members that count are equal or near in two objects of a list."""
         if not self.tolerances:
             return self.of_item(old) == self.of_item(new)
         return all(
@@ -99,23 +104,23 @@ class Form:
         )
 
     def of(self, value: Any) -> bytes:
-        """The canonical form of a whole value of the field, as far as it counts."""
+        """Return the canonical form of a whole value of the field, of the members that count."""
         if not self.members or not value:
             return canonical(value, self.folding)
         return b"\0".join(sorted({self.of_item(item) for item in value}))
 
     def of_item(self, item: Any) -> bytes:
-        """The canonical form of what counts in one item of a list."""
+        """Return the canonical form of the members that count in one item of a list."""
         if not self.members:
             return canonical(item, self.folding)
         return _dumped([_canonical(item.get(name), fold) for name, fold in self.members.items()])
 
     def whole_item(self, item: Any) -> bytes:
-        """The same with all by which the item is known."""
+        """Return the canonical form of an item with its key."""
         return b"\0".join([*(self.key_of(item, group) for group in self.key), self.of_item(item)])
 
     def key_of(self, item: Any, group: tuple[str, ...]) -> bytes:
-        """By which an object is known; case means nothing in that."""
+        """Return the canonical form of the members that identify an object; their case has no meaning."""
         return _dumped([_canonical(item.get(name), str.casefold) for name in group])
 
 
@@ -125,18 +130,18 @@ def form_of(
     members: Iterable[str] = (),
     tolerances: Mapping[str, float] | None = None,
     network_of: Fold | None = None,
-) -> Form:
-    """Return how a field of a kind is compared.
+) -> ComparisonRule:
+    """Return the form in which a field of a kind is compared.
 
     Args:
-        kind: of the lookup.
+        kind: the kind of lookup.
         path: the dotted field.
         members: for a list of objects, those of their members that count.
-        tolerances: field, or member of the objects in a list → by how much it may move.
+        tolerances: field, or member of the objects in a list → the amount by which it may move.
         network_of: address → its network and country, by which addresses with a tolerance are compared.
     """
     defaults, allowed = DEFAULTS[kind], tolerances or {}
-    return Form(
+    return ComparisonRule(
         _fold(defaults, path),
         {member: _fold(defaults, f"{path}.{member}") for member in members},
         defaults.keys.get(path, ()),

@@ -1,4 +1,4 @@
-"""The targets of monitors that have some of their own. They come here checked, in their one normal form."""
+"""The targets of monitors without a list. Callers pass them checked and in their normal form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MonitorTarget(SQLModel, table=True):
     """A target of a monitor.
 
     Attributes:
-        id: greater than those of all targets that were added to the monitor before.
+        id: greater than the ids of all targets that were added before.
     """
 
     __tablename__ = "monitor_targets"  # pyright: ignore[reportAssignmentType]
@@ -37,10 +37,10 @@ class MonitorTarget(SQLModel, table=True):
 async def add(
     connection: Connection, actor: Actor, monitor_id: UUID, name: str, targets: Sequence[str]
 ) -> int:
-    """Add targets to a monitor that is locked; returns how many it did not have.
+    """Add targets to a locked monitor; return the number of new ones.
 
     Raises:
-        Conflict: it would have more than 100,000.
+        Conflict: the monitor would have more than 100,000 targets.
     """
     added = await insert(connection, monitor_id, targets)
     if added:
@@ -63,7 +63,7 @@ async def add_all(
 
 
 async def insert(connection: Connection, monitor_id: UUID, targets: Sequence[str]) -> int:
-    """Do the same without a word of it."""
+    """Insert the targets without an audit entry; return the number of new ones."""
     cursor = await connection.execute(
         "with added as (insert into monitor_targets (monitor_id, target) select %(monitor_id)s, target"
         " from unnest(%(targets)s::text[]) with ordinality as given (target, place) order by place"
@@ -87,9 +87,9 @@ async def insert(connection: Connection, monitor_id: UUID, targets: Sequence[str
 async def remove(
     connection: Connection, actor: Actor, monitor_id: UUID, name: str, targets: Sequence[str]
 ) -> int:
-    """Remove targets of a monitor that is locked, with what is known of them; returns how many it had.
+    """Remove targets of a locked monitor and their baselines; return the number of removed targets.
 
-    Added again, they are compared with nothing that was before. Their results stay.
+    If a target is added again, it is compared with nothing from before. Its results stay.
     """
     cursor = await connection.execute(
         "with gone as ("
@@ -112,7 +112,7 @@ async def remove(
 async def targets_after(
     connection: Connection, monitor_id: UUID, after: int, limit: int
 ) -> list[NumberedTarget]:
-    """Own targets of a monitor in the order of adding, after that with the id `after` (0: from the first)."""
+    """Return the monitor's own targets in the order of adding, after the id `after` (0 for the start)."""
     cursor = await connection.execute(
         "select id, target from monitor_targets where monitor_id = %s and id > %s order by id limit %s",
         (monitor_id, after, limit),
@@ -121,10 +121,10 @@ async def targets_after(
 
 
 async def check_list(connection: Connection, account_id: UUID, type: TargetType, list_id: UUID) -> int:
-    """Return how many targets a list has that is to be watched; it stays until the transaction ends.
+    """Return the number of targets of a list, and lock it against deletion until the transaction ends.
 
     Raises:
-        Invalid: it is unknown, another account's, or of another type.
+        Invalid: the list is unknown, another account's, or of another type.
     """
     cursor = await connection.execute(
         "select type, target_count from lists where id = %s and account_id = %s for key share",
@@ -141,10 +141,10 @@ async def check_list(connection: Connection, account_id: UUID, type: TargetType,
 
 
 async def require_list(connection: Connection, list_id: UUID) -> None:
-    """Refuse to resume a monitor whose list was deleted; else the list stays until the transaction ends.
+    """Lock a monitor's list against deletion until the transaction ends.
 
     Raises:
-        Conflict: it was deleted.
+        Conflict: the list was deleted, so the monitor cannot be resumed.
     """
     cursor = await connection.execute("select from lists where id = %s for key share", (list_id,))
     if await cursor.fetchone() is None:

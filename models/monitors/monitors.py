@@ -1,4 +1,4 @@
-"""Monitors: which targets are looked up again and again, when, and what of their answers counts."""
+"""Monitors: their targets, their calendars, and the parts of answers that count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from models.views import View
 
 MAX_MONITORS = 1_000
 CHANGED_CHANNEL = "monitors_changed"
-"""Notified when a monitor is due at another time, or has a run to begin: dispatchers wake."""
+"""Notified when the next time of a monitor changes or a run of it can begin: dispatchers wake."""
 
 Frequency = Literal["hourly", "daily", "weekly", "biweekly", "monthly", "quarterly"]
 ChangeDetection = Literal["diff_only", "full_refresh"]
@@ -40,13 +40,13 @@ class Monitor(SQLModel, table=True):
 
     Attributes:
         list_id: the list that it watches; null if it has targets of its own.
-        target_count: how many targets of its own it has.
+        target_count: the number of its own targets.
         run_id: its run that has not ended.
-        runs, results, changed: how many runs are kept; of those that have ended how many results, and how
-            many of these with changes.
+        runs, results, changed: the number of its runs; of those that have ended, the number of results, and
+            of results with changes.
         next_run_at: when it is due; null while it is paused.
-        scheduled_for: what its Temporal Schedule was last told of that.
-        deleted_at: since then nobody sees it, and what it has left is deleted.
+        scheduled_for: the `next_run_at` that its Temporal Schedule last got.
+        deleted_at: from then on it is hidden, and its rows are deleted.
     """
 
     __tablename__ = "monitors"  # pyright: ignore[reportAssignmentType]
@@ -146,14 +146,14 @@ class MonitorView(View):
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What can be chosen of a monitor.
+class MonitorSettings:
+    """The settings of a monitor.
 
     Attributes:
-        tolerance: of those fields that have another one than the default.
+        tolerance: field → its tolerance, if it is not the default.
         when: conditions on changes, each a field with an operator and its value.
         list_id: the list to watch; None for targets of its own.
-        retention_days: None for what the installation has.
+        retention_days: None for the installation's default.
     """
 
     name: str
@@ -177,41 +177,41 @@ _PLACES: LiteralString = (
     "%(name)s, %(frequency)s, %(cron)s, %(timezone)s, %(change_detection)s, %(tracked_fields)s,"
     " %(ignored_fields)s, %(tolerance)s, %(when)s, %(retention_days)s, %(list_id)s"
 )
-_PLANNED = tuple(Plan.__dataclass_fields__)
+_PLANNED = tuple(MonitorSettings.__dataclass_fields__)
 
 
-class Locked(NamedTuple):
-    """A monitor's row that nobody else changes until the transaction ends."""
+class LockedMonitor(NamedTuple):
+    """A monitor's row, locked against changes until the transaction ends."""
 
     row: dict[str, Any]
 
     @property
-    def plan(self) -> Plan:
-        """What was chosen of it."""
-        return Plan(**{name: self.row[name] for name in _PLANNED})
+    def plan(self) -> MonitorSettings:
+        """The settings of the monitor."""
+        return MonitorSettings(**{name: self.row[name] for name in _PLANNED})
 
     def next_after(self, moment: datetime) -> datetime:
-        """When it is due next, after this moment."""
+        """Return the next time at which it is due after this moment."""
         return _calendar(self.plan, self.row["created_at"]).next_after(moment)
 
 
 async def create(
-    connection: Connection, actor: Actor, type: TargetType, plan: Plan, targets: Sequence[str]
+    connection: Connection, actor: Actor, type: TargetType, plan: MonitorSettings, targets: Sequence[str]
 ) -> UUID:
-    """Make a monitor, active; call it in a transaction. Notify `CHANGED_CHANNEL` after the commit.
+    """Create an active monitor; call it in a transaction. Notify `CHANGED_CHANNEL` after the commit.
 
     Args:
         connection: inside a transaction.
-        actor: whose monitor it is, and who makes it.
-        type: what its targets are.
-        plan: checked: its calendar and its fields exist.
-        targets: of its own, in their normal forms; one that comes again is ignored.
+        actor: the owner of the monitor, and its creator.
+        type: the type of its targets.
+        plan: its settings, checked: the calendar and the fields exist.
+        targets: its own targets, in their normal forms; duplicates are ignored.
 
     Raises:
         Conflict: the account has 1,000 monitors.
         Invalid: the list is unknown, another account's, or of another type.
     """
-    # One at a time for an account, so that none comes in over the bound.
+    # The lock makes creations of an account run one after the other, so that the limit holds.
     await connection.execute("select from accounts where id = %s for no key update", (actor.account_id,))
     cursor = await connection.execute(
         "select count(*)::int as n, now() from monitors where account_id = %s and deleted_at is null",
@@ -245,11 +245,11 @@ async def create(
     return monitor_id
 
 
-async def lock(connection: Connection, account_id: UUID, monitor_id: UUID) -> Locked:
-    """Have a monitor's row for oneself until the transaction ends.
+async def lock(connection: Connection, account_id: UUID, monitor_id: UUID) -> LockedMonitor:
+    """Lock a monitor's row until the transaction ends.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the monitor is unknown, or another account's.
     """
     cursor = await connection.execute(
         "select * from monitors where id = %s and account_id = %s and deleted_at is null for no key update",
@@ -258,17 +258,17 @@ async def lock(connection: Connection, account_id: UUID, monitor_id: UUID) -> Lo
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("monitor")
-    return Locked(row)
+    return LockedMonitor(row)
 
 
-async def change(connection: Connection, actor: Actor, locked: Locked, plan: Plan) -> None:
-    """Change what was chosen of a monitor, in the transaction in which it was locked. Notify as `create`.
+async def change(connection: Connection, actor: Actor, locked: LockedMonitor, plan: MonitorSettings) -> None:
+    """Change a monitor's settings, in the transaction that locked it. Notify as for `create`.
 
     Args:
         connection: in that transaction.
-        actor: who changes it.
+        actor: the one who changes it.
         locked: the monitor.
-        plan: all of what is chosen now, checked. Calendars still count from the monitor's creation.
+        plan: all new settings, checked. Calendars still count from the monitor's creation.
 
     Raises:
         Invalid: the list is unknown, another account's, or of another type.
@@ -294,10 +294,10 @@ async def change(connection: Connection, actor: Actor, locked: Locked, plan: Pla
 
 
 async def pause(connection: Connection, actor: Actor, monitor_id: UUID) -> None:
-    """Let a monitor no longer run by itself; a run under way goes on. Notify as `create`.
+    """Pause a monitor: it no longer runs by itself; a run under way continues. Notify as for `create`.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the monitor is unknown, or another account's.
     """
     row = (await lock(connection, actor.account_id, monitor_id)).row
     if row["status"] == "active":
@@ -310,11 +310,11 @@ async def pause(connection: Connection, actor: Actor, monitor_id: UUID) -> None:
 
 
 async def resume(connection: Connection, actor: Actor, monitor_id: UUID) -> None:
-    """Let a monitor run by itself again, at the next time of its calendar. Notify as `create`.
+    """Resume a monitor from the next time of its calendar on. Notify as for `create`.
 
     Raises:
-        NotFound: unknown, or another account's.
-        Conflict: its list is gone.
+        NotFound: the monitor is unknown, or another account's.
+        Conflict: its list was deleted.
     """
     locked = await lock(connection, actor.account_id, monitor_id)
     if locked.row["status"] == "paused":
@@ -331,16 +331,16 @@ async def resume(connection: Connection, actor: Actor, monitor_id: UUID) -> None
 
 
 async def get(connection: Connection, account_id: UUID, monitor_id: UUID, kept_days: int) -> MonitorView:
-    """One monitor.
+    """Return one monitor.
 
     Args:
-        connection: any.
-        account_id: whose.
-        monitor_id: which.
-        kept_days: for how long the installation keeps what says nothing else.
+        connection: inside or outside a transaction.
+        account_id: the owner.
+        monitor_id: the monitor.
+        kept_days: the installation's retention, for a monitor without its own.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the monitor is unknown, or another account's.
     """
     cursor = await connection.execute(_SHOWN + " and m.id = %s", (account_id, monitor_id))
     row = await cursor.fetchone()
@@ -350,7 +350,7 @@ async def get(connection: Connection, account_id: UUID, monitor_id: UUID, kept_d
 
 
 async def exists(connection: Connection, account_id: UUID, monitor_id: UUID) -> bool:
-    """Whether the account has this monitor."""
+    """Return whether the account has this monitor."""
     cursor = await connection.execute(
         "select from monitors where id = %s and account_id = %s and deleted_at is null",
         (monitor_id, account_id),
@@ -361,7 +361,7 @@ async def exists(connection: Connection, account_id: UUID, monitor_id: UUID) -> 
 async def list_all(
     connection: Connection, account_id: UUID, kept_days: int, type: TargetType | None = None
 ) -> list[MonitorView]:
-    """The account's monitors, newest first; of one type if it is given."""
+    """Return the account's monitors, newest first, optionally of one type."""
     cursor = await connection.execute(
         _SHOWN + " and m.monitor_type = coalesce(%s, m.monitor_type) order by m.id desc", (account_id, type)
     )
@@ -390,7 +390,7 @@ def _view(row: dict[str, Any], kept_days: int) -> MonitorView:
     return MonitorView(**given)
 
 
-def _values(plan: Plan) -> dict[str, Any]:
+def _values(plan: MonitorSettings) -> dict[str, Any]:
     chosen = {name: getattr(plan, name) for name in _PLANNED}
     return chosen | {
         "tracked_fields": list(plan.tracked_fields),
@@ -400,5 +400,5 @@ def _values(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _calendar(plan: Plan, created_at: datetime) -> Calendar:
+def _calendar(plan: MonitorSettings, created_at: datetime) -> Calendar:
     return Calendar(plan.frequency, plan.cron, plan.timezone, created_at)

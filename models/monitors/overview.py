@@ -1,4 +1,4 @@
-"""All monitors of an account seen as one: their results, their targets."""
+"""All monitors of an account together: their results, their targets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.lists.lists import TargetType
 from models.monitors.results import ANSWERS, FIELDS, Result
 from models.views import View
 
-# How many runs are read at once: ever more for who wants what is far back, but not for long.
+# The number of runs that are read at once: it grows towards old results, but up to a limit.
 _FIRST_RUNS, _MOST_RUNS = 100, 5_000
 
 
@@ -27,7 +27,7 @@ class MonitoredTarget(View):
 
 
 class _Part(NamedTuple):
-    """What a page takes from one of many parts: `take` entries after `skip`."""
+    """The entries of a page from one of many parts: `take` entries after `skip`."""
 
     source: UUID
     skip: int
@@ -35,7 +35,7 @@ class _Part(NamedTuple):
 
 
 def _parts(counted: Sequence[tuple[UUID, int]], offset: int, limit: int) -> list[_Part]:
-    """Which parts a page goes over, if the entries of all of them stand in one row."""
+    """Return the parts that a page covers if their entries form one sequence."""
     parts: list[_Part] = []
     for source, count in counted:
         skip = min(offset, count)
@@ -63,7 +63,7 @@ _COUNTED: LiteralString = """
 select r.id, r.{0} as found from monitor_runs r join monitors m on m.id = r.monitor_id
 where r.account_id = %(account_id)s and m.deleted_at is null and r.id < %(before)s and r.{0} > 0
 """
-# Said only where it is wanted: a condition that may be none misleads the planner.
+# Added only if needed: a condition that may be null misleads the planner.
 _OF_TYPE: LiteralString = " and m.monitor_type = %(type)s"
 _RESULTS: LiteralString = (
     "select " + FIELDS + ", e.monitor_id, m.name as monitor_name, m.monitor_type, e.completed_at"
@@ -83,17 +83,17 @@ async def list_results(
     limit: int,
     offset: int,
 ) -> tuple[list[Mapping[str, Any]], int]:
-    """Results of the account, those of the newest run first, and how many there are in all.
+    """Return results of the account, those of the newest run first, and their total number.
 
-    What is left out is not read: the runs know how many results they have.
+    Results before the page are not read: the runs store how many results they have.
 
     Args:
-        connection: any.
-        account_id: whose.
+        connection: inside or outside a transaction.
+        account_id: the owner.
         type: only of monitors of this type.
-        changes_only: leave out those without changes.
-        limit: how many to give at most.
-        offset: how many to leave out.
+        changes_only: leave out results without changes.
+        limit: the highest number of results.
+        offset: the number of results to skip.
 
     Returns:
         The fields of `MonitoringResultView`, for orjson; and the total.
@@ -116,7 +116,7 @@ async def list_results(
 async def _count_runs(
     connection: Connection, runs: LiteralString, wanted: Mapping[str, Any], enough: int
 ) -> list[tuple[UUID, int]]:
-    """How many results the newest runs have, as many runs as have enough of them."""
+    """Count the results of the newest runs, until together they are enough."""
     counted: list[tuple[UUID, int]] = []
     before, limit = UUID(int=2**128 - 1), _FIRST_RUNS
     while enough > 0:
@@ -157,16 +157,17 @@ order by p.number, t.id
 async def list_targets(
     connection: Connection, account_id: UUID, *, type: TargetType | None, limit: int, offset: int
 ) -> tuple[list[MonitoredTarget], int]:
-    """Targets of the account's monitors, and how many there are in all.
+    """Return targets of the account's monitors, and their total number.
 
-    The newest monitor's come first, each in the order of adding; what several watch is there several times.
+    The newest monitor's targets come first, each in the order of adding. A target of several monitors appears
+    several times.
 
     Args:
-        connection: any.
-        account_id: whose.
+        connection: inside or outside a transaction.
+        account_id: the owner.
         type: only of monitors of this type.
-        limit: how many to give at most.
-        offset: how many to leave out.
+        limit: the highest number of targets.
+        offset: the number of targets to skip.
     """
     of_type: LiteralString = "" if type is None else _OF_TYPE
     cursor = await connection.execute(

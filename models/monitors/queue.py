@@ -1,4 +1,4 @@
-"""Runs of monitors at work: claimed, their targets worked through, what was found recorded."""
+"""Runs of monitors at work: claimed, their targets processed, the results recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from models.work_queue import AccountQueue
 
 
 class Claimed(NamedTuple):
-    """A run whose workflow is to be started."""
+    """A claimed run, whose workflow must be started."""
 
     run_id: UUID
     account_id: UUID
@@ -38,12 +38,12 @@ claim = RUNS.claim
 
 
 class Baseline(SQLModel, table=True):
-    """What is known of a target, for the next comparison.
+    """The stored knowledge about a target, for the next comparison.
 
     Attributes:
-        content_hash: of what the sources say.
-        snapshot: as `snapshots.dump` writes it.
-        unheard_since: since when a source that was over its limit has not been heard; None if all were.
+        content_hash: the hash of the sources' words.
+        snapshot: in the form of `snapshots.dump`.
+        unheard_since: the time since which a source over its limit has not been heard; None if all were.
     """
 
     __tablename__ = "monitor_baselines"  # pyright: ignore[reportAssignmentType]
@@ -58,7 +58,7 @@ class Baseline(SQLModel, table=True):
 
 
 class StoredSnapshot(SQLModel, table=True):
-    """An answer of a target, kept once: it is that of all later runs, until there is another one."""
+    """An answer of a target, stored once: it holds for all later runs, until there is another one."""
 
     __tablename__ = "monitor_snapshots"  # pyright: ignore[reportAssignmentType]
 
@@ -69,12 +69,12 @@ class StoredSnapshot(SQLModel, table=True):
 
 
 class StoredResult(SQLModel, table=True):
-    """What a run has found of a target; its answer is in the newest snapshot that is not newer.
+    """The result of a run for one target; its answer is the newest snapshot that is not newer than the run.
 
     Attributes:
-        position: of the target in the run, from 0.
+        position: the target's position in the run, from 0.
         silent: `[{source, since, why}]`, the sources of tracked fields that were not heard; None if all were.
-        first_heard: dotted field → what sources say of it that were never heard before; None if nothing.
+        first_heard: dotted field → its first findings; None if there are none.
     """
 
     __tablename__ = "monitor_results"  # pyright: ignore[reportAssignmentType]
@@ -97,16 +97,16 @@ class StoredResult(SQLModel, table=True):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Targets of a run that are to be looked up.
+    """The targets of a chunk that have no result yet.
 
     Attributes:
-        when: conditions on changes, as they are stored: those of the monitor, else those of its list.
+        when: conditions on changes, in their stored form: those of the monitor, else those of its list.
         targets: each with its position in the run.
-        period: between two runs of the monitor.
-        created_at: when the monitor was made.
-        before: when the run before ended; None if there was none that has found anything.
+        period: the time between two runs of the monitor.
+        created_at: when the monitor was created.
+        before: when the run before ended; None if no earlier run has processed a target.
         started_at: when the run began.
-        ends_in: seconds until no target waits for its sources any more.
+        ends_in: seconds until targets stop waiting for their sources.
         heard_before: the sources that earlier runs of the monitor have heard.
     """
 
@@ -129,19 +129,19 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found of a target; texts are JSON.
+class TargetResult:
+    """The result of processing one target; texts are JSON.
 
     Attributes:
-        changes, details: None if nothing has changed; of a set that rotates there are details alone.
-        error: None if it was answered.
-        baseline, content_hash: None if nothing new is known.
-        data: None if the answer of the run before stands.
-        forgotten: what is known of it is to be deleted.
-        heard: a source of a tracked field has answered; for that a credit is charged.
+        changes, details: None if nothing has changed; a rotating set has only details.
+        error: None if the lookup was answered.
+        baseline, content_hash: None if they have not changed.
+        data: None if the answer of the run before still holds.
+        forgotten: whether its baseline must be deleted.
+        heard: whether a source of a tracked field has answered; then a credit is charged.
         silent: the sources of tracked fields that were not heard; None if all were.
-        first_heard: of what was never heard before, apart from changes; None if there is nothing.
-        unheard: a source was not heard because it is over its limit: the next run begins with such targets.
+        first_heard: first findings, apart from changes; None if there are none.
+        unheard: whether a source over its limit was not heard: the next run begins with such targets.
         answered: the sources of tracked fields that have answered.
     """
 
@@ -164,7 +164,7 @@ class Found:
 
     @property
     def size(self) -> int:
-        """In characters, nearly."""
+        """The approximate size in characters."""
         return sum(len(text or "") for text in (self.changes, self.details, self.baseline, self.data))
 
 
@@ -187,13 +187,13 @@ where r.id = %(run_id)s and r.status = 'running'
 
 
 async def open_chunk(connection: Connection, run_id: UUID, number: int, size: int) -> Chunk | None:
-    """Give the targets of a chunk that have no result yet; None if the run is over.
+    """Return the targets of a chunk that have no result yet; None if the run has ended.
 
     Args:
-        connection: any.
-        run_id: of the run.
-        number: of the chunk, from 0.
-        size: of a full one.
+        connection: inside or outside a transaction.
+        run_id: the run's id.
+        number: the chunk's number, from 0.
+        size: the size of a full chunk.
     """
     cursor = await connection.execute(_OPEN, {"run_id": run_id, "number": number})
     row = await cursor.fetchone()
@@ -212,14 +212,14 @@ async def open_chunk(connection: Connection, run_id: UUID, number: int, size: in
 
 
 async def close_chunk(connection: Connection, run_id: UUID, number: int) -> None:
-    """Forget the targets of a chunk, which all have results."""
+    """Delete a chunk, whose targets all have results."""
     await connection.execute(
         "delete from monitor_run_chunks where run_id = %s and number = %s", (run_id, number)
     )
 
 
 async def mark_waiting(connection: Connection, run_id: UUID, seconds: float) -> None:
-    """Note for how long the sources of a run have what is left of it wait."""
+    """Record for how long the sources of a run make its remaining targets wait."""
     await connection.execute(
         "update monitor_runs r set resumes_at = case when r.resumes_at > clock_timestamp()"
         " then least(r.resumes_at, m.until) else m.until end"
@@ -232,7 +232,7 @@ async def mark_waiting(connection: Connection, run_id: UUID, seconds: float) -> 
 async def load_baselines(
     connection: Connection, wanted: Sequence[tuple[UUID, str]]
 ) -> list[tuple[bytes, bytes] | None]:
-    """Give what is known of targets, by their monitor and text: hash and snapshot; None where nothing is."""
+    """Return the hash and snapshot of each target, by its monitor and text; None for targets without any."""
     cursor = await connection.execute(
         "select monitor_id, target, content_hash, snapshot::text as snapshot from monitor_baselines"
         " where (monitor_id, target) in (select * from unnest(%s::uuid[], %s::text[]))",
@@ -245,7 +245,7 @@ async def load_baselines(
     return [found.get(one) for one in wanted]
 
 
-# What an earlier attempt has recorded stands, with all that went with it.
+# Results of an earlier attempt stay, with everything that was recorded with them.
 _RECORD: LiteralString = """
 with given as materialized (
   select * from unnest(%(run_ids)s::uuid[], %(positions)s::integer[], %(monitor_ids)s::uuid[],
@@ -300,18 +300,18 @@ from counted c where r.id = c.run_id
 """
 
 
-async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
-    """Record what was found, each once; call it in a transaction.
+async def record(connection: Connection, found: Sequence[TargetResult]) -> list[bool]:
+    """Record results, each once; call it in a transaction.
 
     Returns:
-        For each whether its run goes on; of one that is over, nothing is recorded.
+        Whether the run of each result is still under way; results of other runs are not recorded.
     """
     cursor = await connection.execute(
         "select id from monitor_runs where id = any(%s) and status = 'running' order by id for no key update",
         (list({one.run_id for one in found}),),
     )
     running = {row["id"] for row in await cursor.fetchall()}
-    # Two attempts at a chunk, of which one was thought lost, may come with the same target.
+    # Two attempts at a chunk, one of which was thought lost, may record the same target.
     given = list({(one.run_id, one.position): one for one in found if one.run_id in running}.values())
     if given:
         columns: dict[str, Any] = {
@@ -337,7 +337,7 @@ async def record(connection: Connection, found: Sequence[Found]) -> list[bool]:
     return [one.run_id in running for one in found]
 
 
-async def _record_answered(connection: Connection, found: Sequence[Found]) -> None:
+async def _record_answered(connection: Connection, found: Sequence[TargetResult]) -> None:
     """Add the sources that have answered to those that their runs have heard."""
     for run_id in {one.run_id for one in found}:
         names = sorted({name for one in found if one.run_id == run_id for name in one.answered})

@@ -1,4 +1,4 @@
-"""Results: what a run has found of each target, read in pieces, with the answers as they are stored."""
+"""Results: the findings of a run for each target, read in pieces, with the answers in stored form."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from models.views import View
 
 
 class FieldChange(View):
-    """What a field was and what it is."""
+    """The old and the new value of a field."""
 
     old: Any = Described(description="What it was.")
     new: Any = Described(description="What it is.")
 
 
 class FirstHeard(View):
-    """What was heard of a field for the first time."""
+    """A value of a field that was heard for the first time."""
 
     value: Any = Described(description="What it is; of a list the items that are heard for the first time.")
     sources: list[str] = Described(description="Who says so.")
 
 
 class ResultError(View):
-    """Why a target could not be looked up."""
+    """The reason why a target could not be looked up."""
 
     code: str = Described(description="What went wrong, for programs: stable, snake_case.")
     message: str = Described(description="What went wrong.")
 
 
 class FoundView(View):
-    """What a run has found of a target."""
+    """The findings of a run for a target."""
 
     data: dict[str, Any] | None = Described(
         description="The target's whole answer. Where it could not be looked up, that of the last run that"
@@ -67,7 +67,7 @@ class FoundView(View):
 
 
 class ResultView(FoundView):
-    """What a run has found of a target, as one of all."""
+    """The findings of a run for a target, as one of its results."""
 
     id: UUID = Described(description="The result's id.")
     email: str = Described(description="The same as `target`, whatever its type.")
@@ -76,7 +76,7 @@ class ResultView(FoundView):
 
 
 class MonitoringResultView(ResultView):
-    """What a run of any monitor has found of a target."""
+    """The findings of a run of any monitor for a target."""
 
     run_id: UUID = Described(description="The run.")
     monitor_id: UUID = Described(description="Its monitor.")
@@ -86,7 +86,7 @@ class MonitoringResultView(ResultView):
 
 
 class PastResultView(FoundView):
-    """What one run has found of the target."""
+    """The findings of one run for the target."""
 
     run_id: UUID = Described(description="The run.")
     completed_at: datetime = Described(description="When it ended.")
@@ -94,7 +94,7 @@ class PastResultView(FoundView):
 
 @dataclass(frozen=True)
 class Result:
-    """A result as it is stored: texts are JSON, and None is null."""
+    """A result in its stored form: texts are JSON, and None is null."""
 
     run_id: UUID
     position: int
@@ -108,7 +108,7 @@ class Result:
     data: str | None
 
     def found(self) -> dict[str, Any]:
-        """The fields of a `FoundView`, for orjson."""
+        """Return the fields of a `FoundView`, for orjson."""
         return {
             "data": _json(self.data),
             "changes": _json(self.changes),
@@ -120,7 +120,7 @@ class Result:
         }
 
     def shown(self) -> dict[str, Any]:
-        """The fields of a `ResultView`, for orjson."""
+        """Return the fields of a `ResultView`, for orjson."""
         return {
             "id": uuid5(self.run_id, str(self.position)),
             "email": self.target,
@@ -139,12 +139,12 @@ FIELDS: LiteralString = (
     " r.error::text as error, r.silent::text as silent,"
     " r.first_heard::text as first_heard, s.data"
 )
-"""Those of `Result`, of results `r` and answers `s`."""
+"""The fields of `Result`, from results `r` and answers `s`."""
 ANSWERS: LiteralString = (
     "left join lateral (select data::text as data from monitor_snapshots s where s.monitor_id = r.monitor_id"
     " and s.target = r.target and s.run_id <= r.run_id order by s.run_id desc limit 1) s on true"
 )
-"""The answer of a result `r`: the newest that is not newer."""
+"""The answer of a result `r`: the newest snapshot that is not newer."""
 
 
 async def read_after(
@@ -153,11 +153,11 @@ async def read_after(
     """Read results of a run in the order of its targets.
 
     Args:
-        connection: any.
-        run_id: of a run that the caller may see.
-        after: the position that they come after; -1 for the first.
-        limit: how many to give at most.
-        changes_only: leave out those without changes.
+        connection: inside or outside a transaction.
+        run_id: a run that the caller may see.
+        after: the position before the first result to read; -1 for the start.
+        limit: the highest number of results.
+        changes_only: leave out results without changes.
     """
     changed: LiteralString = " and r.has_changes" if changes_only else ""
     cursor = await connection.execute(
@@ -171,9 +171,9 @@ async def read_after(
 async def list_some(
     connection: Connection, run_id: UUID, *, limit: int, offset: int, changes_only: bool
 ) -> list[Result]:
-    """Give results of a run in the order of its targets, without the first `offset`."""
+    """Return results of a run in the order of its targets, without the first `offset`."""
     changed: LiteralString = " and has_changes" if changes_only else ""
-    # The answers of those that are left out are not looked for.
+    # The answers of skipped results are not looked up.
     cursor = await connection.execute(
         "select " + FIELDS + " from (select * from monitor_results where run_id = %(run_id)s" + changed +
         " order by position limit %(limit)s offset %(offset)s) r " + ANSWERS + " order by r.position",
@@ -185,14 +185,14 @@ async def list_some(
 async def list_past(
     connection: Connection, monitor_id: UUID, target: str, *, before: UUID | None, limit: int
 ) -> tuple[list[Mapping[str, Any]], UUID | None]:
-    """Give what the runs of a monitor that have ended have found of a target, newest first.
+    """Return the findings of a monitor's ended runs for a target, newest first.
 
     Args:
-        connection: any.
-        monitor_id: of a monitor that the caller may see.
+        connection: inside or outside a transaction.
+        monitor_id: a monitor that the caller may see.
         target: in its normal form.
         before: only runs older than this one.
-        limit: how many to give at most.
+        limit: the highest number of results.
 
     Returns:
         The fields of `PastResultView`, for orjson; and the last run, if there are more.

@@ -1,15 +1,15 @@
 """Sets that rotate among known members, such as the addresses of a large network. Pure.
 
-A set of which one run sees these members and the next run others would be a change each time. So a monitor
-remembers the members that a set has had, as many as the tolerance of its field says:
+A set whose members differ from run to run would be a change each time. Therefore a monitor remembers the
+members that a set has had, up to the tolerance of its field:
 
 - A member that was never seen is a change.
-- When members that have been away come back, and no other ones come, the set rotates. That is told once.
+- If absent members come back, and no others are new, the set rotates. That is reported once.
 - From then on the set is quiet as long as all of its members are known.
 - A set that loses all members, or has some again, is a change. So is one that only loses members, until it is
   known to rotate.
-- Of addresses the members are networks in countries, where these are known: another address of the same
-  network in the same country is no other member.
+- For addresses the members are networks in countries, if these are known: another address of the same
+  network in the same country is not a new member.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from models.monitors.forms import Form
+from models.monitors.forms import ComparisonRule
 
 Turn = Literal["changed", "rotating", "quiet"]
 
 
 @dataclass(frozen=True)
 class Rotation:
-    """What is known of a set.
+    """The known members of a set.
 
     Attributes:
-        members: those that it has had, the last seen last.
-        told: whether it is known to rotate, and has been told so.
+        members: all members that it has had, the last seen last.
+        told: whether its rotation was reported.
     """
 
     members: Sequence[str] = ()
     told: bool = False
 
 
-def rotates(form: Form, value: Any) -> bool:
-    """Tell whether a value of a field is a set, or a member of one, whose members are remembered."""
+def rotates(form: ComparisonRule, value: Any) -> bool:
+    """Return whether a value is a set, or a member of one, whose members are remembered."""
     if not form.tolerance or form.members:
         return False
     return form.is_member or isinstance(value, list)
 
 
-def turn(former: Rotation, old: Any, new: Any, form: Form) -> tuple[Rotation, Turn]:
-    """Judge a set that differs from that of the run before.
+def turn(former: Rotation, old: Any, new: Any, form: ComparisonRule) -> tuple[Rotation, Turn]:
+    """Judge a set that differs from the set of the run before.
 
     Args:
-        former: what was known of it.
+        former: its known members.
         old: the set before.
         new: the set now.
-        form: of its field.
+        form: the form of its field.
     """
     before, now = (_members(value, form) for value in (old, new))
     known = dict.fromkeys([*former.members, *before])
@@ -61,6 +61,6 @@ def turn(former: Rotation, old: Any, new: Any, form: Form) -> tuple[Rotation, Tu
     return Rotation(members, former.told or found == "rotating"), found
 
 
-def _members(value: Any, form: Form) -> set[str]:
+def _members(value: Any, form: ComparisonRule) -> set[str]:
     items = cast("list[Any]", value if isinstance(value, list) else [] if value is None else [value])
     return {form.folding(str(one)) for one in items}

@@ -57,7 +57,7 @@ class MonitorRunView(View):
 
 
 def view_of(row: Mapping[str, Any]) -> MonitorRunView:
-    """The run that a row with its monitor's name shows."""
+    """Return the view of a run, from a row with its monitor's name."""
     start, end = row["started_at"], row["completed_at"]
     took = None if start is None or end is None else max(0, round((end - start).total_seconds() * 1000))
     shown: dict[str, Any] = {name: row[name] for name in MonitorRunView.model_fields if name in row}

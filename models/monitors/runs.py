@@ -14,36 +14,36 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models.credits import credits
-from models.errors import Conflict, InsufficientCredits, ModelError, NotFound
+from models.errors import Conflict, DomainError, InsufficientCredits, NotFound
 from models.identifiers import new_id
 from models.lists.lists import TargetType
 from models.monitors import monitors
-from models.monitors.completion import Ended, hold_of, tell_failed
-from models.monitors.monitors import Locked
+from models.monitors.completion import RunEffects, hold_reference, tell_failed
+from models.monitors.monitors import LockedMonitor
 from models.monitors.run_views import MonitorRunView, RunStatus, RunTrigger, view_of
 
 CHUNK = 200
-"""How many targets of a run are worked through together."""
+"""The number of targets of a run that are processed together."""
 
-# After how long a run by hand no longer waits. One by the calendar waits until the next is due.
+# The time after which a manual run no longer waits. A scheduled one waits until the next is due.
 _BY_HAND = timedelta(days=1)
 
 
 class MonitorRun(SQLModel, table=True):
-    """A run.
+    """A run of a monitor.
 
     Attributes:
         created_at: when it was accepted.
         started_at: when a worker claimed it.
-        begun_at: when Temporal had accepted its workflow.
-        probed_at: when that was last tried.
-        targets_partial: how many targets have a result without some source of a tracked field.
-        first_heard_records: of how many targets something was heard for the first time.
+        begun_at: when Temporal accepted its workflow.
+        probed_at: the last attempt to start its workflow.
+        targets_partial: the number of targets whose result lacks some source of a tracked field.
+        first_heard_records: the number of targets with first findings.
         sources_silent: `[{source, why, since, targets}]`, written at the end.
-        sources_heard: the sources that were heard of some target so far.
-        skipped_runs: how many times its monitor was due while it was under way.
-        ends_by: when it ends, with what was heard until then.
-        resumes_at: until when all that is left waits for sources that are over their limits.
+        sources_heard: the sources that have answered for some target so far.
+        skipped_runs: the number of times that its monitor was due while it was under way.
+        ends_by: when it ends, with the results until then.
+        resumes_at: the time until which all remaining targets wait for sources over their limits.
     """
 
     __tablename__ = "monitor_runs"  # pyright: ignore[reportAssignmentType]
@@ -86,7 +86,7 @@ class MonitorRun(SQLModel, table=True):
 
 
 class MonitorRunChunk(SQLModel, table=True):
-    """Targets of a run that are still to be looked up: as they were when it was accepted."""
+    """Targets of a run that are still to be looked up, fixed when the run was accepted."""
 
     __tablename__ = "monitor_run_chunks"  # pyright: ignore[reportAssignmentType]
 
@@ -97,8 +97,8 @@ class MonitorRunChunk(SQLModel, table=True):
     targets: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
 
 
-class Started(NamedTuple):
-    """A run that was accepted, with how many targets."""
+class AcceptedRun(NamedTuple):
+    """A run that was accepted, and the number of its targets."""
 
     run_id: UUID
     targets: int
@@ -106,21 +106,21 @@ class Started(NamedTuple):
 
 async def start(
     connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID | None = None
-) -> Started:
-    """Accept a run by hand; call it in a transaction. Notify `monitors.CHANGED_CHANNEL` after the commit.
+) -> AcceptedRun:
+    """Accept a manual run; call it in a transaction. Notify `monitors.CHANGED_CHANNEL` after the commit.
 
-    It has the targets of now, and a credit for each is held.
+    The run has the current targets, and a credit for each is held.
 
     Args:
         connection: inside a transaction.
-        account_id: whose.
-        monitor_id: of which monitor.
-        run_id: the id for it, made when it was first asked for: if there is such a run, it is that.
+        account_id: the owner.
+        monitor_id: the monitor.
+        run_id: the id for it, made at the first attempt: if this run exists, it is returned.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the monitor is unknown, or another account's.
         Conflict: a run is under way (`run_in_progress`, with its `run_id`), the monitor has no targets, or
-            its list is gone.
+            its list was deleted.
         InsufficientCredits: the balance does not cover it.
     """
     locked = await monitors.lock(connection, account_id, monitor_id)
@@ -129,24 +129,26 @@ async def start(
             "select total_records from monitor_runs where monitor_id = %s and id = %s", (monitor_id, run_id)
         )
         if found := await cursor.fetchone():
-            return Started(run_id, found["total_records"])
+            return AcceptedRun(run_id, found["total_records"])
     return await _accept(connection, locked, "manual", run_id)
 
 
-async def start_due(connection: Connection, monitor_id: UUID, come: datetime | None = None) -> Ended | None:
-    """Accept the run of a monitor that is due; call it in a transaction, and notify as `start`.
+async def start_due(
+    connection: Connection, monitor_id: UUID, come: datetime | None = None
+) -> RunEffects | None:
+    """Accept the run of a monitor that is due; call it in a transaction, and notify as for `start`.
 
-    However many times have passed since, it is one run. While one is under way, the new one is left out and
-    counted, unless that one is to end by now: then it stays due, for `start_next`. A run that cannot begin is
-    one that has failed.
+    Several missed times give one run. While a run is under way, the new one is skipped and counted, unless
+    the running one must end by now: then the monitor stays due, for `start_next`. A run that cannot begin is
+    stored as failed.
 
     Args:
         connection: inside a transaction.
-        monitor_id: which monitor; nothing happens if it is not due.
-        come: the moment that has come by the clock of its Schedule, which may be ahead of the database's.
+        monitor_id: the monitor; nothing happens if it is not due.
+        come: the current time of its Schedule, whose clock may be ahead of the database's.
 
     Returns:
-        A run that has failed at once, and what follows; None if there is none.
+        The effects of a run that failed at once; None if there is none.
     """
     cursor = await connection.execute(
         "select * from monitors where id = %s"
@@ -156,7 +158,7 @@ async def start_due(connection: Connection, monitor_id: UUID, come: datetime | N
     row = await cursor.fetchone()
     if row is None or await _is_ending(connection, row["run_id"], come):
         return None
-    locked = Locked(row)
+    locked = LockedMonitor(row)
     following = locked.next_after(max(datetime.now(UTC), row["next_run_at"]))
     await connection.execute("update monitors set next_run_at = %s where id = %s", (following, monitor_id))
     if row["run_id"] is not None:
@@ -165,7 +167,7 @@ async def start_due(connection: Connection, monitor_id: UUID, come: datetime | N
         )
         return None
     try:
-        # What it has begun is undone if it cannot go on, and only that.
+        # A savepoint: if the run cannot begin, only its own changes are undone.
         async with connection.transaction():
             await _accept(connection, locked, "schedule", ends_by=following)
     except (Conflict, InsufficientCredits) as error:
@@ -173,15 +175,15 @@ async def start_due(connection: Connection, monitor_id: UUID, come: datetime | N
     return None
 
 
-async def start_next(connection: Connection, run_id: UUID) -> Ended | None:
-    """Accept the run that has become due while this one came to its end, if one has; as `start_due`."""
+async def start_next(connection: Connection, run_id: UUID) -> RunEffects | None:
+    """Accept the run that became due while this one came to its end, if any; as `start_due`."""
     cursor = await connection.execute("select monitor_id from monitor_runs where id = %s", (run_id,))
     row = await cursor.fetchone()
     return None if row is None else await start_due(connection, row["monitor_id"])
 
 
 async def _is_ending(connection: Connection, run_id: UUID | None, come: datetime | None) -> bool:
-    """Whether a run under way is to end by now: the one that is due begins after it."""
+    """Return whether the run under way must end by now: the run that is due begins after it."""
     cursor = await connection.execute(
         "select from monitor_runs where id = %s and ends_by <= greatest(clock_timestamp(), %s)",
         (run_id, come),
@@ -191,11 +193,11 @@ async def _is_ending(connection: Connection, run_id: UUID | None, come: datetime
 
 async def _accept(
     connection: Connection,
-    locked: Locked,
+    locked: LockedMonitor,
     trigger: RunTrigger,
     run_id: UUID | None = None,
     ends_by: datetime | None = None,
-) -> Started:
+) -> AcceptedRun:
     row = locked.row
     if row["run_id"] is not None:
         message = "A run of the monitor is under way; wait for its end, or cancel it."
@@ -212,14 +214,14 @@ async def _accept(
     await connection.execute(
         "update monitors set run_id = %s, runs = runs + 1 where id = %s", (run_id, row["id"])
     )
-    await credits.hold(connection, row["account_id"], total, hold_of(run_id), f"Monitor {row['name']}")
-    return Started(run_id, total)
+    await credits.hold(connection, row["account_id"], total, hold_reference(run_id), f"Monitor {row['name']}")
+    return AcceptedRun(run_id, total)
 
 
 async def _later_id(connection: Connection, monitor_id: UUID, wanted: UUID) -> UUID:
-    """The id, or if a run has a later one the next after that: of runs ids tell which is newer.
+    """Return the id, or the successor of the last run's id if that is later: ids order the runs.
 
-    Clocks of machines differ, and one may have been made some time ago.
+    Clocks of machines differ, and an id may have been made some time ago.
     """
     cursor = await connection.execute(
         "select id from monitor_runs where monitor_id = %s order by id desc limit 1", (monitor_id,)
@@ -265,9 +267,9 @@ _LISTED_CHUNKS: LiteralString = _CHUNKS.format("list_targets", "list_id")
 
 
 async def _insert_chunks(connection: Connection, run_id: UUID, monitor: Mapping[str, Any]) -> int:
-    """Note the targets of now: what changes later is the next run's affair.
+    """Store the current targets, so that later changes affect only the next run.
 
-    First come those that nothing is known of, then those that a limited source was not heard of for longest.
+    First come targets without a baseline, then those for which a limited source was not heard for longest.
     """
     own = monitor["list_id"] is None
     cursor = await connection.execute(
@@ -292,7 +294,7 @@ async def _refuse_without_targets(connection: Connection, monitor: Mapping[str, 
     raise Conflict("no_targets", "The monitor has no targets: add some first.")
 
 
-async def _fail(connection: Connection, monitor: Mapping[str, Any], error: ModelError) -> Ended:
+async def _fail(connection: Connection, monitor: Mapping[str, Any], error: DomainError) -> RunEffects:
     run_id = await _later_id(connection, monitor["id"], new_id())
     reason = {"code": error.code, "message": error.message}
     await _insert(connection, run_id, monitor, "failed", "schedule", reason)
@@ -309,10 +311,10 @@ _SHOWN: LiteralString = (
 
 
 async def get(connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID) -> MonitorRunView:
-    """One run of a monitor.
+    """Return one run of a monitor.
 
     Raises:
-        NotFound: unknown, of another monitor, or another account's.
+        NotFound: the run is unknown, of another monitor, or another account's.
     """
     cursor = await connection.execute(
         _SHOWN + " and r.monitor_id = %(monitor_id)s and r.id = %(run_id)s",
@@ -333,15 +335,15 @@ async def list_some(
     limit: int,
     offset: int,
 ) -> tuple[list[MonitorRunView], int]:
-    """Runs of the account, newest first, and how many there are in all.
+    """Return runs of the account, newest first, and their total number.
 
     Args:
-        connection: any.
-        account_id: whose.
+        connection: inside or outside a transaction.
+        account_id: the owner.
         monitor_id: only of this monitor.
         type: only of monitors of this type.
-        limit: how many to give at most.
-        offset: how many to leave out.
+        limit: the highest number of runs.
+        offset: the number of runs to skip.
     """
     wanted = {"account_id": account_id, "monitor_id": monitor_id, "type": type}
     where: LiteralString = ""

@@ -1,11 +1,12 @@
-"""What is known of a target: what each source said of it when it last answered. Pure.
+"""Snapshots: for a target, the last answer of each source. Pure.
 
-A source that is silent now (it failed, was limited, has stale or no data, or was not asked) is taken to say
-what it said last. So:
+A source that is silent now (it failed, was limited, has stale or no data, or was not asked) counts with its
+last answer. Therefore:
 
-- A field has the value that the answer would have, had every silent source said again what it said last.
-- Where several sources have a part in a list or a count, what only a silent source has named stays.
-- A source that has answered is taken at its word, and what it leaves out it no longer says: when all sources
+- A field has the value that the answer would have if every silent source repeated its last answer.
+- If several sources contribute to a list or a count, the part of a silent source stays.
+- The answer of a source that has answered counts as complete: what it leaves out no longer holds. If all
+  sources
   of a field have answered and none fills it, the field is null. What it could not find out it says again.
 - A source that has never answered has no part in the snapshot, nor has one that is switched off.
 """
@@ -20,29 +21,32 @@ from typing import Any
 
 import orjson
 
-from models.monitors.forms import Form
+from models.monitors.forms import ComparisonRule
 from models.monitors.rotations import Rotation
 
 Said = Mapping[str, Mapping[str, Any]]
-"""Source → dotted field → its value, as the source has it; None for what it could not find out. A source that
-has answered that it knows nothing is there, without fields; one that is silent is not."""
+"""Source → dotted field → its value in the source's words; None if the source could not find it out.
+
+A source that answered that it knows nothing is present, without fields; a silent source is absent.
+"""
 
 Moments = Mapping[str, datetime]
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is known of a target.
+    """The knowledge about a target.
 
     Attributes:
-        said: what each source said when it last answered. Of a field that is None it could never find out.
-        heard: source → when that was.
-        told: field → the value that was last told of it, where it has moved since, within its tolerance.
-        editions: source → in which edition it spoke.
-        older: source → field → when it was last found out, where that was before the source was heard.
-        rotations: field → which members it has had, where these have changed.
+        said: each source's last answer. A field is None if the source could never find it out.
+        heard: source → the time of that answer.
+        told: field → its last reported value, if it has moved since, within its tolerance.
+        editions: source → the edition of its answer.
+        older: source → field → when it was last found out, if that was before the source was heard.
+        rotations: field → the members that it has had, if these have changed.
         held: source → field → the value that still stands in the verdict, see `steadiness`.
-        measured: field → the value from which a condition measures, see `conditions`; absent: the last one.
+        measured: field → the value from which a condition measures, see `conditions`; if absent, the last
+        one.
     """
 
     said: Said
@@ -55,7 +59,7 @@ class Snapshot:
     measured: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def found_out(self, source: str, path: str) -> datetime:
-        """When a source last found out what it says of a field."""
+        """Return when a source last found out the value of a field."""
         return self.older.get(source, {}).get(path, self.heard[source])
 
 
@@ -64,10 +68,10 @@ def carry_over(last: Snapshot | None, said: Said, moment: datetime, editions: Ma
 
     Args:
         last: the snapshot before, if there is one.
-        said: what the sources say that have answered now.
-        moment: when they did.
-        editions: source → in which edition it speaks now, for all that are not switched off. What any other
-            source has said is not said again.
+        said: the words of the sources that have answered now.
+        moment: the time of these answers.
+        editions: source → its current edition, for all that are not switched off. The words of other
+            sources are dropped.
     """
     spoken = {source: editions[source] for source in said}
     heard = dict.fromkeys(said, moment)
@@ -94,12 +98,12 @@ def carry_over(last: Snapshot | None, said: Said, moment: datetime, editions: Ma
     )
 
 
-def content_hash(said: Said, forms: Mapping[str, Form]) -> bytes:
-    """32 bytes that are the same for snapshots in which every source says the same.
+def content_hash(said: Said, forms: Mapping[str, ComparisonRule]) -> bytes:
+    """Return 32 bytes that are equal for snapshots with equal words of every source.
 
     Args:
-        said: what the sources say.
-        forms: field → how its values are compared, for all fields of the kind.
+        said: the words of the sources.
+        forms: field → the form in which its values are compared, for all fields of the kind.
     """
     content = {
         source: {
@@ -110,12 +114,12 @@ def content_hash(said: Said, forms: Mapping[str, Form]) -> bytes:
     return sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
 
 
-_PLAIN = Form()
+_PLAIN = ComparisonRule()
 
 
 def dump(snapshot: Snapshot) -> bytes:
     """Write a snapshot as JSON, for `load` to read."""
-    # Most targets hold nothing still; what is absent an earlier release can read, too.
+    # Most targets hold nothing still; an earlier release can read a snapshot without these parts, too.
     later = ("held", "measured")
     return orjson.dumps({name: part for name, part in vars(snapshot).items() if part or name not in later})
 
@@ -123,7 +127,7 @@ def dump(snapshot: Snapshot) -> bytes:
 def load(stored: bytes) -> Snapshot:
     """Read a snapshot that `dump` has written."""
     parts: dict[str, Any] = orjson.loads(stored)
-    # A later release, beside which this one goes on for a while, may have more to remember.
+    # A later release, which may run beside this one for a while, may have further parts.
     parts = {name: part for name, part in parts.items() if name in Snapshot.__dataclass_fields__}
     parts["heard"] = _moments(parts["heard"])
     parts["older"] = {source: _moments(moments) for source, moments in parts["older"].items()}

@@ -18,14 +18,14 @@ from models.views import View
 
 
 class MonitorSource(SQLModel, table=True):
-    """What a monitor has heard of a source of its tracked fields.
+    """The state of a source of a monitor's tracked fields.
 
     Attributes:
         heard_at: when it was last heard, of any target; None if never.
-        silent_since: since when it was heard of no target; None while it is heard.
+        silent_since: the time since which it has answered for no target; None while it is heard.
         why: the reason of its silence.
-        silent_runs: how many runs in a row have not heard it.
-        emitted_at: when `monitor.source_silent` was sent; None since it is heard again.
+        silent_runs: the number of runs in a row that have not heard it.
+        emitted_at: when `monitor.source_silent` was emitted; None once it is heard again.
     """
 
     __tablename__ = "monitor_sources"  # pyright: ignore[reportAssignmentType]
@@ -56,7 +56,7 @@ class RunSilenceView(SilenceView):
 
 
 class SourceView(View):
-    """What a monitor has heard of a source of its tracked fields."""
+    """The state of a source of a monitor's tracked fields."""
 
     source: str = Described(description="The source.")
     heard_at: datetime | None = Described(description="When it was last heard; null if it never was.")
@@ -81,16 +81,16 @@ where r.run_id = %s and r.silent is not null and s.why <> all(%s) group by s.sou
 
 
 async def find_silent(connection: Connection, run_id: UUID) -> list[dict[str, Any]]:
-    """Return the fields of a `RunSilenceView` for each source that a run has not heard of some target.
+    """Return the fields of a `RunSilenceView` for each source that a run has not heard for some target.
 
-    Left out are those without which results are not partial.
+    Sources without which results are not partial are left out.
     """
     cursor = await connection.execute(_SILENT, (run_id, sorted(NOT_PARTIAL)))
     return await cursor.fetchall()
 
 
 class Turns(NamedTuple):
-    """The rows of sources that are to be told as silent, and of told ones that are heard again."""
+    """The rows of sources to be reported as silent, and of reported ones that are heard again."""
 
     silent: list[dict[str, Any]]
     back: list[dict[str, Any]]
@@ -104,7 +104,7 @@ on conflict do nothing
 
 
 async def add_absent(connection: Connection, monitor_id: UUID, absent: Mapping[str, Reason]) -> None:
-    """Note sources that are not asked, and why, if nothing is known of them yet."""
+    """Record sources that are not asked, with the reason, if they have no row yet."""
     if absent:
         await connection.execute(_ABSENT, (monitor_id, list(absent), list(absent.values())))
 
@@ -126,7 +126,7 @@ from json_to_recordset(%(silent)s) as g (source text, why text) order by source
 on conflict (monitor_id, source) do update set why = excluded.why, silent_runs = s.silent_runs + 1,
   silent_since = coalesce(s.silent_since, excluded.silent_since)
 """
-# A day or two runs, whichever is later: an outage of an hour is none of a monitor's affairs.
+# A day or two runs, the later of both: a monitor does not report an outage of an hour.
 _SILENT_FOR_LONG: LiteralString = """
 update monitor_sources set emitted_at = %(moment)s
 where monitor_id = %(monitor_id)s and source = any(%(names)s) and emitted_at is null and silent_runs >= 2
@@ -137,7 +137,7 @@ returning *
 
 
 async def note_run(connection: Connection, run: Mapping[str, Any]) -> Turns:
-    """Note what a run that has ended has heard; a source that was heard of any target is not silent."""
+    """Record which sources an ended run has heard; a source that was heard for any target is not silent."""
     monitor_id, heard, ended = run["monitor_id"], run["sources_heard"], run["completed_at"]
     cursor = await connection.execute(_BACK, (monitor_id, heard))
     back = await cursor.fetchall()

@@ -1,12 +1,12 @@
-"""What a verdict rests on: what the sources say, without what has moved within its tolerance. Pure.
+"""The values from which verdicts are made: without movements within the tolerance. Pure.
 
-A score that goes from 74 to 76 would move the level of a verdict, and back again the next day. So each
+A score that goes from 74 to 76 would move the level of a verdict, and back again the next day. Therefore each
 number, date or text of a source that has a tolerance stands still for the verdict until it has moved by more,
 in one step or in many: a level changes when its cause does.
 
-A verdict reads dates by their age: that of the last report, and not its day, says whether reports are old.
-So a date is compared, and held still, by the age that it had when its source was heard. Otherwise the report
-of yesterday would look old at the next run of a monthly monitor, beside the report of that day.
+A verdict reads dates by their age: the age of the last report, not its day, decides whether reports are old.
+Therefore a date is compared, and held still, by its age when its source was heard. Otherwise yesterday's
+report would look old at the next run of a monthly monitor, beside the report of that day.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from models.monitors.forms import Form
+from models.monitors.forms import ComparisonRule
 from models.monitors.snapshots import Said, Snapshot
 from models.monitors.tolerances import keep_age
 
 Held = Mapping[str, Mapping[str, Any]]
-"""Source → dotted field → the value that stands in a verdict for the one that the source says."""
+"""Source → dotted field → the value that a verdict uses instead of the source's current one."""
 
 
-def hold_still(before: Snapshot, after: Snapshot, forms: Mapping[str, Form]) -> Held:
+def hold_still(before: Snapshot, after: Snapshot, forms: Mapping[str, ComparisonRule]) -> Held:
     """Find the values that have not moved by more than their tolerance since they last counted.
 
     Args:
-        before: the last snapshot, with what was held still then.
+        before: the last snapshot, with the values held still then.
         after: the new one.
-        forms: field → how its values are compared, for all fields that have a tolerance, tracked or not.
+        forms: field → the form of its values, for all fields with a tolerance, tracked or not.
     """
     held: dict[str, dict[str, Any]] = {}
     for source, fields in after.said.items():
@@ -49,14 +49,14 @@ def hold_still(before: Snapshot, after: Snapshot, forms: Mapping[str, Form]) -> 
     return held
 
 
-def _moves_within(old: Any, new: Any, form: Form) -> bool:
+def _moves_within(old: Any, new: Any, form: ComparisonRule) -> bool:
     if old is None or new is None or old == new or isinstance(new, list) or not form.tolerance:
         return False
     return form.is_near(old, new)
 
 
 def replace_held(said: Said, held: Held) -> Said:
-    """Put the values that are held still in the places of those that the sources say."""
+    """Replace the words of sources by the values that are held still."""
     return {
         source: {path: held.get(source, {}).get(path, value) for path, value in fields.items()}
         for source, fields in said.items()
@@ -64,14 +64,14 @@ def replace_held(said: Said, held: Held) -> Said:
 
 
 def settle_former(words: Said, before: Snapshot, after: Snapshot) -> Said:
-    """Put the values that stood in the last verdict in the places of what the sources said then.
+    """Replace the earlier words of sources by the values that the last verdict used.
 
-    Where another value stands in the new verdict, a date keeps the age that it had.
+    If the new verdict uses another value, a date keeps the age that it had.
 
     Args:
-        words: what the sources said, as it is compared.
+        words: the earlier words of the sources, in comparable form.
         before: the last snapshot.
-        after: the new one, with what is held still.
+        after: the new one, with the values held still.
     """
     settled = replace_held(words, before.held)
     return {

@@ -1,4 +1,4 @@
-"""Changes as events and the runs of workflows tell them. Pure."""
+"""The form of changes in events and in the runs of workflows. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import orjson
 def with_items(
     changes: Mapping[str, Mapping[str, Any]], details: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Give each change `old`, `new`, and the items `added` and `removed`: none where it is no list."""
+    """Return each change as `old`, `new`, and the list items `added` and `removed`.
+
+    The items are empty if the field is no list.
+    """
     told: dict[str, dict[str, Any]] = {}
     for path, change in changes.items():
         detail = details.get(path, {})
@@ -21,7 +24,7 @@ def with_items(
     return told
 
 
-def count_within(items: Iterable[Any], most_bytes: int) -> int:
-    """Count the first items that have no more bytes than this together, as JSON."""
+def count_fitting(items: Iterable[Any], most_bytes: int) -> int:
+    """Count how many of the first items fit into this many bytes of JSON together."""
     sizes = accumulate(len(orjson.dumps(item)) for item in items)
     return sum(size <= most_bytes for size in sizes)

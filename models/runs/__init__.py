@@ -1,1 +1,1 @@
-"""Runs: the record of each, the work that is left of it, and the fenced writes of whoever carries it."""
+"""Runs: the record of each run, its remaining work, and the fenced writes of its carrier."""

@@ -1,4 +1,4 @@
-"""Accepting events: each becomes a run, once, however often it is sent."""
+"""The acceptance of events: each becomes one run, even if it is sent several times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models import audit
 from models.audit import Actor
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 from models.priorities import WAITED
 from models.runs.run_views import RunStatus, TriggerType
@@ -26,7 +26,7 @@ MAX_DEDUPE_LENGTH = 255
 
 
 class RunDedupeKey(SQLModel, table=True):
-    """The run that was accepted with a key: there is one of each in a workflow, until its week is dropped."""
+    """The run that was accepted with a key. A key is unique in its workflow, until its week is dropped."""
 
     __tablename__ = "run_dedupe_keys"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (Index("ix_run_dedupe_keys_run_id", "run_id"),)
@@ -44,12 +44,12 @@ class RunAccepted(BaseModel, frozen=True):
     message: str = Field(description="The same for people.")
 
 
-class Accepted(BaseModel, frozen=True):
+class RunAcceptance(BaseModel, frozen=True):
     """An accepted run.
 
     Attributes:
-        repeated: the same event had been accepted before.
-        status: of a new one; cancelled if its workflow takes no more at a time.
+        repeated: whether the same event was accepted before.
+        status: the status of a new run; cancelled if its workflow is at its limit and skips events.
     """
 
     run_id: UUID
@@ -58,25 +58,25 @@ class Accepted(BaseModel, frozen=True):
 
 
 @dataclass(frozen=True)
-class Event:
-    """What asks for a run.
+class RunRequest:
+    """A request for a run.
 
     Attributes:
-        target: from `models.automations.run_targets`.
-        trigger: what started it.
+        target: the workflow, from `models.automations.run_targets`.
+        trigger: the type of trigger that started it.
         payload: the `trigger` of the run's expressions; any JSON value.
-        request: headers and query of the triggering request; kept if the definition reads them.
+        request: headers and query of the triggering request; stored if the definition reads them.
         dedupe_key: a second event with the same key is the same run.
-        parent_run_id: the run whose step it is; it is woken by the end of this one.
-        root_run_id: the first run above it, if it is the step of another.
-        depth: how many runs are above it.
-        upload_id: the upload that it is a row of.
-        run_id: of the run. Accepting the very same event again changes nothing.
-        is_waited_for: somebody waits for its answer.
+        parent_run_id: the run whose step this run is; the end of this run wakes it.
+        root_run_id: the first run above it, if this run is the step of another.
+        depth: the number of runs above it.
+        upload_id: the upload that contains it as a row.
+        run_id: the id of the run. Accepting the same object again changes nothing.
+        is_waited_for: whether a client waits for its answer.
         actor: the person or program that starts the run by hand: the audit log names it.
     """
 
-    target: Target
+    target: RunTarget
     trigger: TriggerType
     payload: Any
     request: Mapping[str, Any] | None = None
@@ -96,17 +96,17 @@ class Event:
 
     @cached_property
     def written_request(self) -> bytes | None:
-        """The request as JSON, where it is kept."""
+        """The request as JSON, if it is stored."""
         return orjson.dumps(self.request) if self.request and self.target.reads_request else None
 
     @property
     def size(self) -> int:
-        """The bytes of what is kept."""
+        """The size of the stored payload and request, in bytes."""
         return len(self.written_payload) + len(self.written_request or b"")
 
 
-# Keys in order, so that two processes that accept the same ones cannot wait for each other. The JSON is sent
-# as binary: as text, every quote in it would be escaped in Python.
+# Keys are inserted in order, so that two processes with the same keys cannot deadlock. The JSON is sent as
+# binary: as text, every quote in it would be escaped in Python.
 _ACCEPT = """
 with events as (
   select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::smallint[], %s::uuid[],
@@ -137,21 +137,23 @@ select id from accepted
 """
 
 
-async def accept(connection: Connection, events: Sequence[Event]) -> list[Accepted]:
-    """Accept runs: once this has committed, they will be done. Answer clients only after that.
+async def accept(connection: Connection, events: Sequence[RunRequest]) -> list[RunAcceptance]:
+    """Accept runs: once this has committed, they will be executed. Answer clients only after that.
 
-    Where a workflow takes no more at a time, and says that it skips what is over, they are cancelled at once.
+    If a workflow is at its limit and skips further events, their runs are cancelled at once.
     """
-    if not any(event.target.entry.skips for event in events):
+    if not any(event.target.spec.skips for event in events):
         return await _accept(connection, events, ())
     async with connection.transaction():
         over = await _find_over_limit(connection, events)
         return await _accept(connection, events, over)
 
 
-async def _accept(connection: Connection, events: Sequence[Event], over: Collection[UUID]) -> list[Accepted]:
-    """Accept runs; those that are `over` the limit of their workflow are cancelled."""
-    accepted: dict[UUID, Accepted] = {}
+async def _accept(
+    connection: Connection, events: Sequence[RunRequest], over: Collection[UUID]
+) -> list[RunAcceptance]:
+    """Accept runs, and cancel those that are `over` the limit of their workflow."""
+    accepted: dict[UUID, RunAcceptance] = {}
     while left := [event for event in events if event.run_id not in accepted]:
         columns = [list(column) for column in zip(*map(_row, left), strict=True)]
         cursor = await connection.execute(_ACCEPT, [*columns, list(over)])
@@ -163,10 +165,10 @@ async def _accept(connection: Connection, events: Sequence[Event], over: Collect
         for event in left:
             if event.dedupe_key is None or event.run_id in inserted:
                 status: RunStatus = "cancelled" if event.run_id in skipped else "queued"
-                accepted[event.run_id] = Accepted(run_id=event.run_id, repeated=False, status=status)
+                accepted[event.run_id] = RunAcceptance(run_id=event.run_id, repeated=False, status=status)
                 continue
-            before = await accepted_before(connection, event.target.automation_id, event.dedupe_key)
-            # None: the first run was deleted between the two statements; accept anew.
+            before = await find_accepted(connection, event.target.automation_id, event.dedupe_key)
+            # None: the first run was deleted between the two statements; accept the event again.
             if before is not None:
                 repeated = before.run_id != event.run_id
                 accepted[event.run_id] = before.model_copy(update={"repeated": repeated})
@@ -181,8 +183,8 @@ _OVER_LIMIT = {
     "code": "concurrency_limit",
     "message": "As many runs of the workflow as may be at a time were under way.",
 }
-# Whoever accepts runs of the same workflow waits here, so that what is counted stays so. The count has a
-# statement of its own: one that waits shows what was before.
+# Transactions that accept runs of the same workflow wait here, so that the count stays exact. The count needs
+# a statement of its own: a statement that waits for a lock still sees the earlier state.
 _LOCK = "select from automations where id = any(%s) order by id for no key update"
 _ROOM = """
 select a.id, a.concurrency_limit - (
@@ -191,12 +193,12 @@ from automations a where a.id = any(%s) and a.concurrency_limit is not null
 """
 
 
-async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> set[UUID]:
-    """Find the events for which there is no room; whoever comes again takes none.
+async def _find_over_limit(connection: Connection, events: Sequence[RunRequest]) -> set[UUID]:
+    """Find the events for which there is no room; a repeated event needs none.
 
-    Run it inside a transaction: until that ends, nobody else takes the room.
+    Run it inside a transaction: its lock reserves the room until the end.
     """
-    skipping = [event for event in events if event.target.entry.skips]
+    skipping = [event for event in events if event.target.spec.skips]
     automation_ids = sorted({event.target.automation_id for event in skipping})
     await connection.execute(_LOCK, (automation_ids,))
     cursor = await connection.execute(_ROOM, (automation_ids,))
@@ -208,7 +210,7 @@ async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> s
         if key is not None:
             known = (automation_id, key) in keys
             keys.add((automation_id, key))
-            if known or await accepted_before(connection, automation_id, key) is not None:
+            if known or await find_accepted(connection, automation_id, key) is not None:
                 continue
         left = room.get(automation_id, 1)
         if left < 1:
@@ -218,12 +220,12 @@ async def _find_over_limit(connection: Connection, events: Sequence[Event]) -> s
     return over
 
 
-def _started(event: Event, actor: Actor) -> audit.Entry:
+def _started(event: RunRequest, actor: Actor) -> audit.AuditDraft:
     target = audit.Target("workflow", event.target.automation_id)
-    return audit.Entry(actor, "run.started", target, {"run_id": str(event.run_id)})
+    return audit.AuditDraft(actor, "run.started", target, {"run_id": str(event.run_id)})
 
 
-def _row(event: Event) -> tuple[Any, ...]:
+def _row(event: RunRequest) -> tuple[Any, ...]:
     target = event.target
     priority = WAITED if event.is_waited_for else target.priority
     return (
@@ -237,11 +239,11 @@ def _written(text: bytes | None) -> Json | None:
     return None if text is None else Json(text, dumps=bytes)
 
 
-async def accepted_before(connection: Connection, automation_id: UUID, dedupe_key: str) -> Accepted | None:
-    """The run that was accepted with this key, if there is one."""
+async def find_accepted(connection: Connection, automation_id: UUID, dedupe_key: str) -> RunAcceptance | None:
+    """Return the run that was accepted with this key, if there is one."""
     cursor = await connection.execute(
         "select run_id from run_dedupe_keys where automation_id = %s and dedupe_key = %s",
         (automation_id, dedupe_key),
     )
     row = await cursor.fetchone()
-    return Accepted(run_id=row["run_id"], repeated=True) if row else None
+    return RunAcceptance(run_id=row["run_id"], repeated=True) if row else None

@@ -1,8 +1,8 @@
-"""The ids under which webhook steps send: one for each call, the same whenever it is repeated.
+"""The ids that webhook steps send with their calls: one for each call, the same in each repetition.
 
-They were joined by hyphens before, which step ids may have too: item 1 of `pay` and the step `pay-1` had one
-id. A run that was accepted by an earlier release keeps those, so that a repetition after the upgrade has the
-id of the first attempt.
+Formerly the parts were joined by hyphens, which step ids may contain: item 1 of `pay` and the step `pay-1`
+had the same id. A run that was accepted by an earlier release keeps such ids, so that a repetition after the
+upgrade has the id of the first attempt.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _SEPARATOR, _FORMER_SEPARATOR = ":", "-"
 
 
 class FormerCallIds(SQLModel, table=True):
-    """When the separator was changed: one row.
+    """The change of the separator: one row.
 
     Attributes:
-        runs_before: runs with a smaller id were accepted before that.
+        runs_before: runs with a smaller id were accepted before the change.
     """
 
     __tablename__ = "former_call_ids"  # pyright: ignore[reportAssignmentType]
@@ -29,7 +29,7 @@ class FormerCallIds(SQLModel, table=True):
 
 
 async def load_boundary(connection: Connection) -> UUID:
-    """Load the id below which runs have calls with former ids."""
+    """Load the id below which runs use the former call ids."""
     cursor = await connection.execute("select runs_before from former_call_ids")
     row = await cursor.fetchone()
     assert row is not None, "the migration has inserted it"
@@ -37,13 +37,13 @@ async def load_boundary(connection: Connection) -> UUID:
 
 
 def call_id(run_id: UUID, step_id: str, item: int | None, boundary: UUID) -> str:
-    """Name a call of a run.
+    """Return the id of a call of a run.
 
     Args:
         run_id: the run.
         step_id: the step.
-        item: which, if it is one.
-        boundary: as `load_boundary` gives it.
+        item: the index of the item, if the call is for one.
+        boundary: the result of `load_boundary`.
     """
     parts = [str(run_id), step_id, *([] if item is None else [str(item)])]
     return (_FORMER_SEPARATOR if run_id < boundary else _SEPARATOR).join(parts)

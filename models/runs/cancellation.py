@@ -1,4 +1,4 @@
-"""Ending runs from outside: at once, and in the record first, whoever has them at work."""
+"""Cancellation from outside: the record changes at once, and carriers notice it later."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from database import Connection
 from models.errors import NotFound
 
 FIRST = UUID(int=0)
-"""Before all ids."""
+"""The smallest id."""
 _AT_ONCE = 1000
 
-# Locked in the order of their ids, parents among them: a run's id is above that of its parent. An executor
-# finds them gone at its next write.
+# Locked in the order of their ids, including parents: a run's id is greater than its parent's. An executor
+# notices that they are gone at its next write.
 _LOCK: tuple[LiteralString, LiteralString] = (
     "with chosen as materialized (select run_id, parent_run_id from run_work"
     " where account_id = %(account_id)s and ",
@@ -25,13 +25,13 @@ _LOCK: tuple[LiteralString, LiteralString] = (
 
 
 async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> list[UUID]:
-    """End a run, and those that it has begun as steps. One that has ended stays as it is.
+    """Cancel a run, and the runs that it has begun as steps. A run that has ended stays unchanged.
 
     Returns:
-        Those that this has ended, the run first; none if it had ended.
+        The runs that this call has ended, the given one first; none if it had ended before.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the run is unknown, or another account's.
     """
     wanted = {"account_id": account_id, "run_id": run_id}
     async with connection.transaction():
@@ -49,7 +49,10 @@ async def cancel(connection: Connection, account_id: UUID, run_id: UUID) -> list
 async def _end_chosen(
     connection: Connection, chosen: LiteralString, wanted: Mapping[str, Any]
 ) -> tuple[list[UUID], list[UUID]]:
-    """End the runs that a condition chooses, wake their parents, and cancel their children; both in order."""
+    """Cancel the runs that a condition selects, wake their parents, and cancel their children.
+
+    Both returned lists are in order.
+    """
     head, tail = _LOCK
     cursor = await connection.execute(head + chosen + tail, wanted)
     rows = [row for row in await cursor.fetchall() if row["is_chosen"]]
@@ -75,10 +78,10 @@ async def cancel_some(
     *,
     upload_id: UUID | None = None,
 ) -> tuple[list[UUID], UUID | None]:
-    """End up to 1,000 runs of a workflow, or of one upload to it, whose ids follow `after`.
+    """Cancel up to 1,000 runs of a workflow, or of one upload to it, whose ids follow `after`.
 
     Returns:
-        Those that this has ended, and where to go on; None when there are no more.
+        The runs that this call has ended, and the `after` of the next call; None at the end.
     """
     some: LiteralString = "automation_id = %(automation_id)s and run_id > %(after)s"
     some += "" if upload_id is None else " and upload_id = %(upload_id)s"

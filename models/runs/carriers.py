@@ -1,4 +1,4 @@
-"""What takes a run forward: a workflow of its own in Temporal, or the shift of a worker."""
+"""The carrier of a run: a workflow of its own in Temporal, or the shift of a worker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PendingActivity(View):
 
 
 class CarrierView(View):
-    """What takes a run forward now."""
+    """The current carrier of a run."""
 
     kind: Kind | None = Field(description="`workflow`, `shift`; null while nothing does.")
     run_status: str = Field(description="Where the run stands.")
@@ -53,7 +53,7 @@ _FIND: LiteralString = (
 
 
 async def get(connection: Connection, account_id: UUID, run_id: UUID) -> CarrierView:
-    """Return what the rows say of a run's carrier.
+    """Return the view of a run's carrier, as far as it is in the rows.
 
     Raises:
         NotFound: the run is unknown, or another account's.

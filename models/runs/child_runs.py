@@ -1,4 +1,4 @@
-"""Children: runs of other workflows that runs begin as steps, and how they ended."""
+"""Child runs: runs of other workflows that steps of a run begin, and their results."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ TOO_DEEP = (
     f"Events and runs that follow from each other end after {MAX_DEPTH}: this one would be too many."
     " See whether an event starts the very workflow that it comes from."
 )
-"""Says that a chain of events and runs is too long."""
+"""The message for a chain of events and runs that is too long."""
 MAX_OUTPUT_BYTES = 1024 * 1024
-"""How large the output of a child may be that its parent takes."""
+"""The largest output of a child that its parent receives."""
 
 
 class Key(NamedTuple):
-    """By which a child is found again: the workflow that it runs, and a text that names the step or item."""
+    """The key of a child: the workflow that it runs, and a text that names the step or item."""
 
     automation_id: UUID
     name: str
 
 
 class Child(NamedTuple):
-    """A child.
+    """A child run.
 
     Attributes:
-        workflow: what its workflow is called.
-        status: where it stands.
+        workflow: the name of its workflow.
+        status: its status.
         error: why it failed.
-        output: what it gave, if it has ended and `size` is not too large.
-        size: of that, in bytes of JSON.
+        output: its output, if it has ended and `size` is not too large.
+        size: the size of the output, in bytes of JSON.
     """
 
     run_id: UUID
@@ -47,7 +47,7 @@ class Child(NamedTuple):
 
 
 def key_of(automation_id: UUID, parent_run_id: UUID, step_id: str, item: int | None) -> Key:
-    """Name the child that a step, or an item of it, begins: there is never a second."""
+    """Return the key of the child that a step, or an item of it, begins: there is never a second one."""
     which = step_id if item is None else f"{step_id}/{item}"
     return Key(automation_id, f"parent/{parent_run_id}/{which}")
 
@@ -66,7 +66,7 @@ where r.id = any(%(ids)s)
 
 
 async def find(connection: Connection, keys: Sequence[Key]) -> list[Child | None]:
-    """Find children by their keys; None in the place of one that has not begun."""
+    """Return children by their keys; None in place of a child that has not begun."""
     cursor = await connection.execute(
         "select automation_id, dedupe_key, run_id from run_dedupe_keys where (automation_id, dedupe_key) in"
         " (select * from unnest(%s::uuid[], %s::text[]))",
@@ -81,20 +81,20 @@ async def find(connection: Connection, keys: Sequence[Key]) -> list[Child | None
     return [found.get(ids[key]) if key in ids else None for key in keys]
 
 
-class Place(NamedTuple):
-    """Where a child of a run stands.
+class ChildPosition(NamedTuple):
+    """The position of a child below other runs.
 
     Attributes:
-        depth: how many runs are above it; more than `MAX_DEPTH` if there may be none.
-        root_run_id: the first of these.
+        depth: the number of runs above it; more than `MAX_DEPTH` if the child is not allowed.
+        root_run_id: the first of these runs.
     """
 
     depth: int
     root_run_id: UUID
 
 
-async def lock_place_below(connection: Connection, parent_run_id: UUID) -> Place | None:
-    """Find where a child of a run would stand, and keep the run from ending until the commit.
+async def lock_place_below(connection: Connection, parent_run_id: UUID) -> ChildPosition | None:
+    """Return the place of a child of a run, and lock the run against its end until the commit.
 
     Returns:
         None if the run has ended.
@@ -105,16 +105,16 @@ async def lock_place_below(connection: Connection, parent_run_id: UUID) -> Place
     )
     if (parent := await cursor.fetchone()) is None:
         return None
-    return Place(await depth_of_next(connection, parent_run_id), parent["root"])
+    return ChildPosition(await depth_of_next(connection, parent_run_id), parent["root"])
 
 
 async def depth_of_next(connection: Connection, run_id: UUID) -> int:
-    """Tell how many runs are above one that follows from this run, by a step, an event or a request."""
+    """Return the number of runs above one that follows from this run, by a step, an event or a request."""
     cursor = await connection.execute("select depth from runs where id = %s", (run_id,))
     row = await cursor.fetchone()
     return 1 + (row["depth"] or 0 if row else 0)
 
 
 def is_too_deep(depth: int) -> bool:
-    """Whether no run may have so many above it."""
+    """Return whether this number of runs above a run is too high."""
     return depth > MAX_DEPTH

@@ -1,4 +1,4 @@
-"""Whose turn it is: which priority a claim begins with, and after which account and gate it goes on."""
+"""The order of claims: with which priority a claim begins, and after which account and gate."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from uuid import UUID
 from models.priorities import ALONE, BULK, INTERACTIVE, WAITED
 
 WINDOW = 1024
-"""How many runs a worker has at work at a time."""
+"""The highest number of runs that a worker has at work."""
 KEPT = WINDOW // 10
-"""How much of that room is kept for those who wait for an answer."""
+"""The part of that room that is reserved for runs with a waiting client."""
 _PRIORITIES = (WAITED, INTERACTIVE, BULK)
-# One claim in so many begins with another priority than the first.
+# One claim in this many begins with a priority other than the first.
 _TURN_OF_ALL = 8
-# How many accounts with several gates a claimer remembers.
+# The highest number of accounts with several gates that a claimer remembers.
 _MOST_CURSORS = 1024
 
 
 @dataclass
 class Turn:
-    """Where a claimer stands: whose turn it is next.
+    """The position of a claimer in the order of accounts and gates.
 
-    Each priority has turns of its own: what is claimed of one often would else always bring another, which
-    is claimed of seldom, back to the same accounts.
+    Each priority has a position of its own. A shared position would be moved by the priorities that are
+    claimed often, so that a rarely claimed one would always return to the same accounts.
 
     Attributes:
         after: by priority, the account that was served last.
-        gates: by priority and account that has several, the gate that was served last.
+        gates: by priority and account, if the account has several gates, the gate that was served last.
     """
 
     after: dict[int, UUID] = field(default_factory=dict[int, UUID])
     gates: dict[tuple[int, UUID], UUID] = field(default_factory=dict[tuple[int, UUID], UUID])
 
     def beginning_with(self, account_id: UUID) -> Turn:
-        """Return a turn that begins with this account, and leaves alone whose turn it is otherwise."""
+        """Return a turn that begins with this account; the original turn does not change."""
         before = UUID(int=max(0, account_id.int - 1))
         return Turn(dict.fromkeys(_PRIORITIES, before), self.gates)
 
     def go_on(self, last_accounts: Mapping[int, UUID], last_gates: Mapping[tuple[int, UUID], UUID]) -> None:
-        """Go on after an account of each priority, and in some accounts after a gate."""
+        """Advance past an account of each priority, and in some accounts past a gate."""
         self.after.update(last_accounts)
         for of, gate in last_gates.items():
             self.gates.pop(of, None)
@@ -50,7 +50,7 @@ class Turn:
 
 
 def priorities_to_serve(room: int, *, first: int, alone: bool) -> list[int]:
-    """Return the priorities that a claim goes through, in its order."""
+    """Return the priorities that a claim serves, in order."""
     if alone:
         return [priority + ALONE for priority in _PRIORITIES]
     if room <= KEPT:
@@ -60,7 +60,7 @@ def priorities_to_serve(room: int, *, first: int, alone: bool) -> list[int]:
 
 
 def first_to_serve(claims: int) -> int:
-    """Return the priority that the n-th claim begins with: none has to wait for the others for ever."""
+    """Return the priority that the n-th claim begins with, so that no priority waits for ever."""
     if claims % _TURN_OF_ALL:
         return WAITED
     return INTERACTIVE if claims % (2 * _TURN_OF_ALL) else BULK

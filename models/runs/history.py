@@ -1,9 +1,9 @@
-"""What has been: runs, their steps and their items, in partitions of a week each.
+"""History: runs, their steps and items, and events, in partitions of a week each.
 
-A run is found by its id, and that begins with its time. So a partition holds the runs that were accepted in
-its week, with their steps and items in two others of the same week, and all three are dropped as one; events
-with their deliveries and the attempts at these likewise. No foreign key points to them or from them: what a
-row belongs to may be gone before it.
+The id of a run begins with its time, so its partition follows from the id. A partition holds the runs that
+were accepted in its week. Their steps and items are in two other partitions of the same week, and all three
+are dropped together. The same holds for events, their deliveries and delivery attempts. No foreign key points
+to them or from them: the parent of a row may be deleted first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psycopg.sql import SQL, Identifier
 from database import Connection
 
 AHEAD = timedelta(days=30)
-"""So far ahead partitions stand ready."""
+"""Partitions are created this long in advance."""
 _RUNS = ("runs", "run_steps", "run_step_items")
 _EVENTS = ("events", "deliveries", "delivery_attempts")
 _PARTITION = re.compile(rf"({'|'.join(_RUNS + _EVENTS)})_(before|\d{{8}})")
@@ -27,17 +27,17 @@ _AT_ONCE = 1000
 
 
 def is_partition(name: str) -> bool:
-    """Whether a table is a partition, which no code names."""
+    """Return whether a table is a partition, which no code refers to by name."""
     return _PARTITION.fullmatch(name) is not None
 
 
 async def make_partitions(connection: Connection) -> None:
-    """Make the partitions of the weeks to come, where they are missing."""
+    """Create the missing partitions of the coming weeks."""
     await connection.execute("select make_history_partitions(%s)", (AHEAD,))
 
 
 async def stands_ready(connection: Connection, ahead: timedelta) -> bool:
-    """Say whether there is a partition for what comes until then."""
+    """Return whether there are partitions for this period from now on."""
     cursor = await connection.execute(
         "select count(distinct parent) = %s as ready from history_partitions"
         " where not detaching and upper_id > first_id(now() + %s)",
@@ -48,7 +48,7 @@ async def stands_ready(connection: Connection, ahead: timedelta) -> bool:
 
 
 class _Week(NamedTuple):
-    """A week's partitions: their names without that of the table, and from which id up to which they go."""
+    """The partitions of a week: the suffix of their names, and the range of their ids."""
 
     suffix: str
     lower_id: UUID
@@ -56,18 +56,18 @@ class _Week(NamedTuple):
 
 
 async def drop_old(connection: Connection, kept: timedelta) -> int:
-    """Drop what ended longer ago than it is kept.
+    """Drop history that is older than `kept`.
 
-    A week is dropped whole. While a run of it has not ended, or not long enough ago, the others of that week
-    are deleted one by one; with a delivery that has not ended, it stays. Safe to be broken off anywhere: the
-    next call goes on.
+    A week is dropped as a whole. While it still contains a run that has not ended, or not long enough ago,
+    its other runs are deleted one by one. A week of events stays while a delivery of it has not ended. The
+    call may be interrupted anywhere: the next one continues.
 
     Args:
-        connection: outside a transaction, with patience: who reads a partition now is waited for.
-        kept: how long a run is kept after its end, at least; at most a week longer.
+        connection: outside a transaction, without a short timeout: it waits for readers of a partition.
+        kept: the time for which runs are kept after their end; they may stay a week longer.
 
     Returns:
-        How many weeks were dropped.
+        The number of dropped weeks.
     """
     await _finish_detaching(connection)
     for week in await _old_weeks(connection, "runs", kept):
@@ -95,7 +95,7 @@ async def _old_weeks(connection: Connection, table: str, kept: timedelta) -> lis
     return weeks
 
 
-# A delivery is made a moment after its event, and may be of the week after it.
+# A delivery is created a moment after its event, so it may belong to the following week.
 _OF_WEEK: LiteralString = """ from delivery_work w where (
   w.delivery_id >= %(lower)s and w.delivery_id < %(upper)s
   or w.event_id >= %(lower)s and w.event_id < %(upper)s
@@ -103,7 +103,7 @@ _OF_WEEK: LiteralString = """ from delivery_work w where (
 
 
 async def _has_deliveries(connection: Connection, week: _Week) -> bool:
-    """Whether a delivery of the week can still be made; what no endpoint will take is forgotten with it."""
+    """Return whether a delivery of the week can still succeed; delete those to inactive endpoints."""
     of_week = {"lower": week.lower_id, "upper": week.upper_id}
     cursor = await connection.execute(
         "select 1" + _OF_WEEK + "and exists (select from endpoints e where e.id = w.endpoint_id"
@@ -169,13 +169,13 @@ async def _delete_dedupe_keys(connection: Connection, week: _Week) -> None:
 
 
 async def _detach(connection: Connection, tables: Sequence[str], week: _Week) -> None:
-    """Detach a week's partitions, that of the first table last: by that it is found again."""
+    """Detach a week's partitions, the first table's last: an interrupted call finds the week again by it."""
     cursor = await connection.execute(
         "select parent, name from history_partitions where name = any(%s) order by parent = %s",
         ([table + week.suffix for table in tables], tables[0]),
     )
     for row in await cursor.fetchall():
-        # Nobody is locked out meanwhile; but it cannot be part of a transaction.
+        # This blocks no reader or writer, but it cannot be part of a transaction.
         await connection.execute(
             SQL("alter table {} detach partition {} concurrently").format(
                 Identifier(row["parent"]), Identifier(row["name"])

@@ -1,7 +1,7 @@
-"""Low-water marks: from where on a queue can have work, so that no claim reads what was claimed before.
+"""Low-water marks: the time from which a queue can have work, so that claims skip rows claimed before.
 
-Rows that were claimed stay in the index until no snapshot sees them any more, and a dump may hold one for
-hours. A mark trails behind what was claimed last, as a row can be committed after one with a later time.
+Claimed rows stay in the index until no snapshot sees them any more, and a dump may hold one for hours. A mark
+trails behind the last claim, because a row can be committed after one with a later time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from models.gates import NONE
 from models.runs.run_work import Claim, Mark, Queue
 
 _TRAIL, _LONG_TRAIL = timedelta(seconds=5), timedelta(seconds=60)
-# How often the longer trail is taken, and none at all.
+# How often the longer trail is used, and how often marks are ignored.
 _LONG_SECONDS, _IGNORED_SECONDS = 5.0, 60.0
 _MOST_QUEUES = 128
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,14 +28,14 @@ class _Level:
 
 
 class LowWater:
-    """The marks of the queues that this process has claimed most from."""
+    """The marks of the queues from which this process has claimed most."""
 
     def __init__(self) -> None:
         self._levels: dict[Queue, _Level] = {}
         self._long_at = self._ignored_at = 0.0
 
     def marks(self) -> list[Mark]:
-        """The marks to claim with now; none at all once a minute."""
+        """Return the marks for the next claim; once a minute none."""
         now = time.monotonic()
         if now >= self._ignored_at:
             self._ignored_at, self._long_at = now + _IGNORED_SECONDS, now + _LONG_SECONDS
@@ -46,9 +46,11 @@ class LowWater:
         return [Mark(queue, one.begun - trail, one.new - trail) for queue, one in self._levels.items()]
 
     def note(self, claim: Claim) -> None:
-        """Note what was claimed: of each queue first what had begun, each half by its time.
+        """Update the marks after a claim.
 
-        A gate's queue has no mark: runs that were held come back to it with the time that they had.
+        Of each queue it took first the begun runs, then the others, by time.
+
+        A queue with a gate has no mark: held runs come back to it with their original time.
         """
         for queue, found in claim.queues.items():
             if queue.gate != NONE:

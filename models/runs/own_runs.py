@@ -1,7 +1,8 @@
-"""Runs that a Temporal workflow of their own takes forward: hand-over, what it goes on from, its end.
+"""Runs with a Temporal workflow of their own: hand-over, the state it continues from, its end.
 
-Such a run has `WORKFLOW` in the place of a shift. It keeps that, and the `claim_id` that its workflow knows,
-while it waits or is queued again: then its workflow is there, and whoever claims the run tells it.
+The carrier of such a run is `WORKFLOW` instead of a shift. The run keeps it, and the `claim_id` that its
+workflow has, while it waits or is queued again: its workflow still exists, and the worker that claims the run
+signals it.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from psycopg.types.json import Json
 from database import Connection
 from language.records import INLINE_BYTES
 from models.priorities import ALONE
-from models.runs.run_work import ClaimedRun, Of
+from models.runs.run_work import ClaimedRun, VersionRef
 
 WORKFLOW = UUID(int=0)
-"""The carrier of a run that its own workflow has."""
+"""The carrier of a run that has its own workflow."""
 UNTAKEN_SECONDS = 10
-"""A hand-over that nothing has taken up after so long is queued."""
+"""A run that was handed over but not taken up is queued after this time."""
 SLOT_SECONDS = 10
-"""Waits that workflows have are counted by when they are due, in slots of so long."""
-# Below this a wait is not worth a workflow.
+"""Waits of workflows are counted by the time at which they end, in slots of this length."""
+# A shorter wait is not worth a workflow.
 _LEAST_WAIT_SECONDS = 60
 _PAGE = 100
 
 
 async def hand_over(connection: Connection, claims: Mapping[UUID, UUID]) -> dict[UUID, bool]:
-    """Give claimed runs to workflows of their own, but for those that none took up when they were given last.
+    """Hand claimed runs to workflows of their own, except those that no workflow took up the last time.
 
     Returns:
-        The runs that were one's own still, each with whether it was given.
+        The runs that were still the caller's, each with whether it was handed over.
     """
     cursor = await connection.execute(
         "update run_work w set carrier = case when w.handed_at is null then %s else w.carrier end,"
@@ -47,10 +48,12 @@ async def hand_over(connection: Connection, claims: Mapping[UUID, UUID]) -> dict
 
 
 async def take_back(connection: Connection, run_id: UUID, claim_id: UUID, shift_id: UUID) -> UUID | None:
-    """Take a run back whose workflow could not be told.
+    """Take back a run whose workflow could not be started or signalled.
 
     Returns:
-        The new `claim_id`, so that a workflow which was told after all is refused; None if it goes on.
+        The new `claim_id`, which fences off a workflow that was reached after all; None if the workflow has
+        taken
+        the run up.
     """
     cursor = await connection.execute(
         "update run_work set carrier = %s, handed_at = null, claim_id = gen_random_uuid()"
@@ -62,7 +65,7 @@ async def take_back(connection: Connection, run_id: UUID, claim_id: UUID, shift_
 
 
 async def put_back(connection: Connection, claims: Mapping[UUID, UUID]) -> None:
-    """Queue runs that nothing but a workflow is to take forward, and for which there is no place."""
+    """Queue runs that only a workflow may carry, when there is no place for one."""
     await connection.execute(
         "update run_work w set status = 'queued', carrier = null, handed_at = null, claim_id = null,"
         " own = true, available_at = clock_timestamp()"
@@ -74,14 +77,14 @@ async def put_back(connection: Connection, claims: Mapping[UUID, UUID]) -> None:
 
 
 class OwnRow(NamedTuple):
-    """A run as its rows have it, for its workflow.
+    """A run's rows, for its workflow.
 
     Attributes:
-        progress_no: how often `progress` was written.
-        waits_until: of a run that only waits.
+        progress_no: the number of times that `progress` was written.
+        waits_until: the end of the wait, for a run that only waits.
     """
 
-    of: Of
+    of: VersionRef
     run: ClaimedRun
     progress_no: int
     waits_until: datetime | None
@@ -99,7 +102,7 @@ where w.run_id = %(run)s and r.id = %(run)s and w.claim_id = %(claim)s and w.car
 
 
 async def load(connection: Connection, run_id: UUID, claim_id: UUID) -> OwnRow | None:
-    """Read a run for its workflow, and note that it was taken up; None if it is somebody else's."""
+    """Read a run for its workflow, and record that it was taken up; None if it has another carrier."""
     mine = {"run": run_id, "claim": claim_id, "workflow": WORKFLOW, "inline": INLINE_BYTES}
     await connection.execute(
         "update run_work set handed_at = null"
@@ -115,12 +118,12 @@ async def load(connection: Connection, run_id: UUID, claim_id: UUID) -> OwnRow |
         row["progress"], unloaded=row["bytes"] > INLINE_BYTES, queued_at=row["queued_at"],
         parent_run_id=row["parent_run_id"],
     )  # fmt: skip
-    of = Of(row["account_id"], row["automation_id"], row["version"])
+    of = VersionRef(row["account_id"], row["automation_id"], row["version"])
     return OwnRow(of, run, row["progress_no"], row["wake_at"] if row["waits"] else None)
 
 
 async def find_end(connection: Connection, run_id: UUID) -> str | None:
-    """Return how a run has ended; None if it has not, or is unknown."""
+    """Return the final status of a run; None if it has not ended, or is unknown."""
     cursor = await connection.execute(
         "select status from runs where id = %s and completed_at is not null", (run_id,)
     )
@@ -131,14 +134,14 @@ async def find_end(connection: Connection, run_id: UUID) -> str | None:
 async def change_progress(
     connection: Connection, run_id: UUID, claim_id: UUID, change: Callable[[Any], str], *, went_on: bool
 ) -> bool:
-    """Change the progress of a run beside others that do; returns whether it was the workflow's still.
+    """Change the progress of a run safely beside other writers; return whether it still had this workflow.
 
     Args:
         connection: outside a transaction.
-        run_id: of the run.
-        claim_id: the workflow's.
-        change: makes the new progress, as JSON, of what is stored.
-        went_on: a call has come to its end: the run was not lost with its worker.
+        run_id: the run.
+        claim_id: the workflow's claim.
+        change: returns the new progress, as JSON, for the stored one.
+        went_on: whether a call has ended: then the run was not lost with its worker.
     """
     async with connection.transaction():
         cursor = await connection.execute(
@@ -157,19 +160,22 @@ async def change_progress(
     return True
 
 
-async def find_of(connection: Connection, run_id: UUID, claim_id: UUID) -> Of | None:
-    """Return whose and of what a run is that its workflow has under this claim, or had last; else None."""
+async def find_of(connection: Connection, run_id: UUID, claim_id: UUID) -> VersionRef | None:
+    """Return the owner, workflow and version of a run that its workflow has under this claim, or had last.
+
+    Otherwise return None.
+    """
     cursor = await connection.execute(
         "select account_id, automation_id, version from run_work"
         " where run_id = %s and carrier = %s and claim_id = %s",
         (run_id, WORKFLOW, claim_id),
     )
     row = await cursor.fetchone()
-    return Of(**row) if row else None
+    return VersionRef(**row) if row else None
 
 
 async def wake(connection: Connection, run_id: UUID) -> bool:
-    """Queue a run whose timer has ended; returns whether it still waited."""
+    """Queue a run whose timer has ended; return whether it was still waiting."""
     cursor = await connection.execute(
         "update run_work set status = 'queued', available_at = clock_timestamp(), wake_at = null"
         " where run_id = %s and status = 'waiting' and wake_at <= clock_timestamp()",
@@ -179,7 +185,7 @@ async def wake(connection: Connection, run_id: UUID) -> bool:
 
 
 async def queue_untaken(connection: Connection) -> int:
-    """Queue runs that were handed over and that nothing has taken up, for a shift; returns how many."""
+    """Queue runs that were handed over but not taken up, for a shift; return their number."""
     cursor = await connection.execute(
         "update run_work set status = 'queued', carrier = null, claim_id = null,"
         " available_at = clock_timestamp() where run_id in (select run_id from run_work"
@@ -191,7 +197,7 @@ async def queue_untaken(connection: Connection) -> int:
 
 
 async def queue_alone(connection: Connection, run_id: UUID, claim_id: UUID) -> None:
-    """Queue a run with which workers were lost, for a shift that has nothing beside it."""
+    """Queue a run with which workers were lost, for a shift that runs nothing beside it."""
     await connection.execute(
         "update run_work set status = 'queued', carrier = null, claim_id = null, own = false,"
         " lost = lost + 2, available_at = clock_timestamp(), priority = priority %% %(alone)s + %(alone)s"
@@ -201,7 +207,7 @@ async def queue_alone(connection: Connection, run_id: UUID, claim_id: UUID) -> N
 
 
 async def queue_lost(connection: Connection, run_id: UUID, claim_id: UUID) -> bool:
-    """Queue a run whose workflow is gone, if nobody has changed it since it was looked at."""
+    """Queue a run whose workflow is gone, unless it was changed since it was read; return whether it was."""
     cursor = await connection.execute(
         "update run_work set status = 'queued', carrier = null, claim_id = null, wake_at = null,"
         " available_at = clock_timestamp(), lost = lost + (status = 'running')::int"
@@ -211,11 +217,11 @@ async def queue_lost(connection: Connection, run_id: UUID, claim_id: UUID) -> bo
     return bool(cursor.rowcount)
 
 
-class Waiting(NamedTuple):
-    """A run that waits, and that no workflow has.
+class WaitingRun(NamedTuple):
+    """A run that waits without a workflow.
 
     Attributes:
-        execution: what its workflow says of who takes its runs forward.
+        execution: the setting of its workflow for the carrier of its runs.
     """
 
     run_id: UUID
@@ -229,7 +235,7 @@ class Waiting(NamedTuple):
 
 
 async def count_waits(connection: Connection, most: int) -> dict[int, int]:
-    """Count the waits that workflows have, up to so many, by the slot of the epoch that they are due in."""
+    """Count up to `most` waits of workflows, by the time slot, since the epoch, in which they end."""
     cursor = await connection.execute(
         "select floor(extract(epoch from wake_at) / %s)::bigint as slot, count(*)::int as runs from ("
         " select wake_at from run_work where carrier = %s and status = 'waiting' limit %s) w group by 1",
@@ -238,12 +244,12 @@ async def count_waits(connection: Connection, most: int) -> dict[int, int]:
     return {row["slot"]: row["runs"] for row in await cursor.fetchall()}
 
 
-async def find_long_waits(connection: Connection, after: datetime | None) -> list[Waiting]:
-    """Find runs that wait for longer than a minute and that no workflow has, by when they are due.
+async def find_long_waits(connection: Connection, after: datetime | None) -> list[WaitingRun]:
+    """Return runs without a workflow that wait for longer than a minute, by the end of their wait.
 
     Args:
-        connection: any.
-        after: those that are due later than this.
+        connection: inside or outside a transaction.
+        after: only waits that end later than this.
     """
     cursor = await connection.execute(
         "select w.run_id, w.account_id, w.automation_id, w.version, w.priority, w.parent_run_id, w.wake_at,"
@@ -252,15 +258,15 @@ async def find_long_waits(connection: Connection, after: datetime | None) -> lis
         " order by wake_at limit %s) w join automations a on a.id = w.automation_id order by w.wake_at",
         (after, _LEAST_WAIT_SECONDS, _PAGE),
     )
-    return [Waiting(**row) for row in await cursor.fetchall()]
+    return [WaitingRun(**row) for row in await cursor.fetchall()]
 
 
 async def give_wait(connection: Connection, run_id: UUID) -> tuple[UUID, str] | None:
-    """Give a run that waits to a workflow of its own.
+    """Hand a waiting run to a workflow of its own.
 
     Returns:
-        The claim by which the workflow is known to have it, and what started the run; None if that does not
-        wait any more.
+        The claim under which the workflow has the run, and the run's trigger; None if the run no longer
+        waits.
     """
     cursor = await connection.execute(
         "update run_work set carrier = %s, claim_id = gen_random_uuid()"
@@ -274,7 +280,7 @@ async def give_wait(connection: Connection, run_id: UUID) -> tuple[UUID, str] | 
 
 
 async def take_wait_back(connection: Connection, run_id: UUID, claim_id: UUID) -> None:
-    """Take back a run that waits, whose workflow could not be started."""
+    """Take back a waiting run whose workflow could not be started."""
     await connection.execute(
         "update run_work set carrier = null, claim_id = null"
         " where run_id = %s and claim_id = %s and status = 'waiting'",
@@ -282,13 +288,13 @@ async def take_wait_back(connection: Connection, run_id: UUID, claim_id: UUID) -
     )
 
 
-class Seen(NamedTuple):
-    """A run that is its workflow's.
+class CarriedRun(NamedTuple):
+    """A run that has a workflow of its own.
 
     Attributes:
-        claim_id: that its workflow knows.
-        since: when it was queued last.
-        handed: it was given to its workflow, which has not taken it up yet.
+        claim_id: the claim that its workflow has.
+        since: the time when it was last queued.
+        handed: whether it was handed to its workflow but not yet taken up.
     """
 
     run_id: UUID
@@ -298,19 +304,19 @@ class Seen(NamedTuple):
     handed: bool
 
 
-async def find_all(connection: Connection, after: UUID, limit: int) -> list[Seen]:
-    """Find runs that are their workflows', by id, from after this one."""
+async def find_all(connection: Connection, after: UUID, limit: int) -> list[CarriedRun]:
+    """Return runs that have workflows of their own, by id, after this id."""
     cursor = await connection.execute(
         "select run_id, account_id, claim_id, available_at as since, handed_at is not null as handed"
         " from run_work"
         " where carrier = %s and claim_id is not null and run_id > %s order by run_id limit %s",
         (WORKFLOW, after, limit),
     )
-    return [Seen(**row) for row in await cursor.fetchall()]
+    return [CarriedRun(**row) for row in await cursor.fetchall()]
 
 
 async def find_at_work(connection: Connection, run_ids: Collection[UUID]) -> set[UUID]:
-    """Find those of these runs that their workflows take forward now."""
+    """Return those of these runs that are running in their workflows now."""
     cursor = await connection.execute(
         "select run_id from run_work where run_id = any(%s) and carrier = %s and status = 'running'",
         (list(run_ids), WORKFLOW),
@@ -319,11 +325,11 @@ async def find_at_work(connection: Connection, run_ids: Collection[UUID]) -> set
 
 
 async def find_woken(connection: Connection, told: Collection[UUID]) -> list[UUID]:
-    """Find runs that their workflows take forward and that should look for what has come.
+    """Return runs in workflows that must check for new answers.
 
     Args:
-        connection: any.
-        told: those whose workflows know.
+        connection: inside or outside a transaction.
+        told: runs to leave out, because their workflows were already signalled.
     """
     cursor = await connection.execute(
         "select run_id from run_work where carrier = %s and status = 'running' and woken"

@@ -1,4 +1,4 @@
-"""Prompts: what steps that wait ask of whoever resumes them, as it was when they began."""
+"""Prompts: the questions of steps that wait, as they were when the steps began."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from database import Connection
 
 
 class RunPrompt(SQLModel, table=True):
-    """What a step of a run asks. It is kept while the run goes on."""
+    """The prompt of a step of a run. It is stored while the run is unfinished."""
 
     __tablename__ = "run_prompts"  # pyright: ignore[reportAssignmentType]
 
@@ -24,14 +24,14 @@ class RunPrompt(SQLModel, table=True):
 
 
 class Prompt(NamedTuple):
-    """What a step asks, in a line and in more; either may be missing."""
+    """The question of a step: a title and a message; either may be missing."""
 
     title: str | None
     message: str | None
 
 
 async def store(connection: Connection, run_id: UUID, step_id: str, prompt: Mapping[str, Any]) -> None:
-    """Store what a step asks: `title`, `message` or both. What is stored already stands."""
+    """Store the prompt of a step: `title`, `message` or both. An existing prompt stays unchanged."""
     await connection.execute(
         "insert into run_prompts (run_id, step_id, title, message) values (%s, %s, %s, %s)"
         " on conflict do nothing",
@@ -40,7 +40,7 @@ async def store(connection: Connection, run_id: UUID, step_id: str, prompt: Mapp
 
 
 async def find(connection: Connection, run_id: UUID, step_id: str) -> Prompt | None:
-    """Find what a step asks; None if it has not begun, or asks nothing."""
+    """Return the prompt of a step; None if it has not begun, or has no prompt."""
     cursor = await connection.execute(
         "select title, message from run_prompts where run_id = %s and step_id = %s", (run_id, step_id)
     )

@@ -1,4 +1,4 @@
-"""Resuming: what somebody posts to a step that waits, or is to wait; the first one decides."""
+"""Resumption: answers that are posted to steps that wait, or will wait; the first answer counts."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from language.delays import written
 from models.errors import Conflict, NotFound
 from models.inputs.inputs import InputSchema
 from models.runs import step_answers
-from models.runs.resume_tokens import Place
+from models.runs.resume_tokens import StepPosition
 
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)
 
 
-class Waiting(NamedTuple):
+class ResumableStep(NamedTuple):
     """A step that can be resumed.
 
     Attributes:
-        account_id: whose run it is.
+        account_id: the owner of the run.
         automation_id: the workflow.
-        step_id: which.
-        schema: that what is posted must meet; None for any JSON.
+        step_id: the step's id.
+        schema: the schema of the posted answer; None for any JSON.
         workflow: the name of the workflow.
-        step: the step as it is defined.
+        step: the definition of the step.
     """
 
     account_id: UUID
@@ -40,12 +40,12 @@ class Waiting(NamedTuple):
     step: WaitStep
 
 
-async def find(connection: Connection, place: Place) -> Waiting:
-    """Find the step that a token is for.
+async def find(connection: Connection, place: StepPosition) -> ResumableStep:
+    """Return the step that a token is for.
 
     Raises:
-        NotFound: its run is gone.
-        Conflict: `resume_over`, it has an answer, or the run has ended.
+        NotFound: its run was deleted.
+        Conflict: `resume_over` if the step has an answer, or the run has ended.
     """
     cursor = await connection.execute(
         "select r.account_id, r.automation_id, r.completed_at, v.definition->>'name' as workflow,"
@@ -67,21 +67,21 @@ async def find(connection: Connection, place: Place) -> Waiting:
     ):
         raise _over()
     schema = step.config.input_schema
-    return Waiting(
+    return ResumableStep(
         row["account_id"], row["automation_id"], step.id, None if schema is None else InputSchema(schema),
         row["workflow"], step,
     )  # fmt: skip
 
 
 async def resume(connection: Connection, run_id: UUID, step_id: str, body: Any) -> None:
-    """Store what was posted to a step, and wake its run. Run it inside a transaction.
+    """Store the answer that was posted to a step, and wake its run. Run it inside a transaction.
 
     Notify `models.runs.runs.QUEUED_CHANNEL` after the commit.
 
     Raises:
         Conflict: `resume_over`, as `find`.
     """
-    # Whoever ends the run at this moment waits, or is waited for.
+    # A transaction that ends the run at this moment waits for this lock, or is waited for.
     cursor = await connection.execute("select from run_work where run_id = %s for key share", (run_id,))
     if await cursor.fetchone() is None:
         raise _over()
@@ -104,7 +104,7 @@ async def _is_answered(connection: Connection, run_id: UUID, step_id: str) -> bo
 
 
 def _after(steps: Sequence[Mapping[str, Any]], step_id: str) -> list[str]:
-    """The steps of a definition, as it is stored, that begin only when this one is settled."""
+    """Return the steps of a stored definition that begin only after this one."""
     found, before = {step_id}, None
     for step in steps:
         needs = step.get("needs")
@@ -115,7 +115,10 @@ def _after(steps: Sequence[Mapping[str, Any]], step_id: str) -> list[str]:
 
 
 async def _is_passed(connection: Connection, run_id: UUID, after: Sequence[str]) -> bool:
-    """Whether one of these steps has begun: then the one before them was skipped, which no record says."""
+    """Return whether one of these steps has begun.
+
+    Then the step before them was skipped, without a record.
+    """
     cursor = await connection.execute(
         "select exists (select from run_steps where run_id = %(run)s and step_id = any(%(after)s))"
         " or exists (select from run_work where run_id = %(run)s"

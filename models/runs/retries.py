@@ -1,8 +1,8 @@
-"""Retries: a new run of the same event that takes over what an ended run has finished.
+"""Retries: a new run of the same event that takes over the finished parts of an ended run.
 
-A step is taken over if it completed and nothing that it needs is done again. Done again are the steps that
-failed or were cancelled, the one to start from, and those that are not the same in the version to run.
-A step that failed over some items of its array keeps those that it has done.
+A step is taken over if it completed and no step that it needs is repeated. Repeated are the steps that failed
+or were cancelled, the step to start from, and the steps that differ in the version to run. A step that failed
+for some items of its array keeps its completed items.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from models.errors import Conflict, FieldError, Forbidden, Invalid, NotFound
 from models.identifiers import new_id
 from models.priorities import INTERACTIVE
 from models.run_values import GATHERED
-from models.runs.acceptance import Accepted, accepted_before
+from models.runs.acceptance import RunAcceptance, find_accepted
 
 
 async def retry(
@@ -32,23 +32,23 @@ async def retry(
     version: int | None = None,
     dedupe_key: str | None = None,
     may_look_up: bool,
-) -> Accepted:
-    """Accept a retry of a run: once this has committed, it will be done. Run it inside a transaction.
+) -> RunAcceptance:
+    """Accept a retry of a run: once this has committed, it will be executed. Run it inside a transaction.
 
     Args:
         connection: inside a transaction.
-        actor: whose run it is, and who retries it.
+        actor: the owner of the run, and the one who retries it.
         run_id: the run to retry.
-        from_step: do this step again, and all that need it; by default the steps that did not complete.
-        version: of the workflow; by default the one that the run ran.
+        from_step: repeat this step and all that need it; by default the steps that did not complete.
+        version: the workflow's version to run; by default that of the run.
         dedupe_key: a second call with the same key is the same retry.
-        may_look_up: whether who retries it may do lookups.
+        may_look_up: whether the caller may do lookups.
 
     Raises:
         NotFound: the run is unknown, or another account's.
         Conflict: `run_not_ended`, `workflow_not_active`, or `nothing_to_retry` for a run that completed.
         Invalid: the step or the version is unknown.
-        Forbidden: the version has lookup steps, and who retries may not look things up.
+        Forbidden: the version has lookup steps, and the caller may not do lookups.
     """
     run = await _ended_run(connection, actor.account_id, run_id)
     wanted = run["version"] if version is None else version
@@ -115,13 +115,13 @@ async def _definition(connection: Connection, automation_id: UUID, version: int)
 
 
 def _changed(ran: Definition, definition: Definition) -> set[str]:
-    """The steps that are new, or not what they were."""
+    """Return the steps that are new or different."""
     before = {step.id: step for step in ran.steps}
     return {step.id for step in definition.steps if before.get(step.id) != step}
 
 
 def _with_dependents(definition: Definition, step_ids: Iterable[str]) -> set[str]:
-    """These steps, and all that need one of them. What a step needs is before it in the list."""
+    """Return these steps and all that need one of them. A step comes after those that it needs."""
     found = set(step_ids)
     needs = needs_of(definition)
     for step in definition.steps:
@@ -150,7 +150,7 @@ select a.id, a.account_id, a.automation_id, %(version)s, %(priority)s, gate_of_1
 from accepted a
 returning run_id
 """
-# What was paid for is paid for: the new run counts none of it.
+# Paid steps stay paid: the new run counts none of their cost.
 _TAKE_OVER = """
 with kept as (
   insert into run_steps (run_id, step_id, position, status, input, output, error, attempts, credits_used,
@@ -178,7 +178,7 @@ async def _accept(
     kept: dict[str, int],
     resumed: list[str],
     dedupe_key: str | None,
-) -> Accepted:
+) -> RunAcceptance:
     """Store the new run with the steps that it takes over, each with its position, and items of others."""
     run_id = new_id()
     values = {
@@ -188,7 +188,7 @@ async def _accept(
     cursor = await connection.execute(_ACCEPT, values)
     if await cursor.fetchone():
         await connection.execute(_TAKE_OVER, values)
-        return Accepted(run_id=run_id, repeated=False)
-    before = await accepted_before(connection, run["automation_id"], dedupe_key or "")
+        return RunAcceptance(run_id=run_id, repeated=False)
+    before = await find_accepted(connection, run["automation_id"], dedupe_key or "")
     assert before is not None, "it was there a moment ago, and this transaction sees what has committed"
     return before

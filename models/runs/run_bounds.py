@@ -1,4 +1,4 @@
-"""Bounds on runs that have not ended: of an account, and below one root run."""
+"""Bounds on runs that have not ended: in an account, and below one root run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Collection
 from uuid import UUID
 
 from database import Connection
-from models.errors import ModelError, RateLimited
+from models.errors import DomainError, RateLimited
 
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 60
-# So near to the bound below a root, one counts alone.
+# Within this distance of the bound below a root, transactions count one after the other.
 _NEAR = 256
 _COUNT = """
 select account_id, sum(runs)::bigint as runs from run_counts
@@ -27,21 +27,22 @@ class TooManyRuns(RateLimited):
             f"This account has {most:,} runs that have not ended, and may have no more:"
             " wait until some have, or cancel some."
         )
-        ModelError.__init__(self, code="too_many_runs", message=message)
+        DomainError.__init__(self, code="too_many_runs", message=message)
         self.retry_after, self.headers = _RETRY_SECONDS, dict[str, str]()
 
 
 class UnfinishedRuns:
-    """Holds accounts to their bound. The database is asked once a second; what this accepts counts at once.
+    """The bound of unfinished runs in each account.
 
-    Other processes accept meanwhile: in that second an account may get more than its bound.
+    The database is asked once a second; runs that this process accepts count at once. Other processes accept
+    runs meanwhile: within that second an account may get more than its bound.
     """
 
     def __init__(self, most: int) -> None:
-        """Prepare.
+        """Create the bound.
 
         Args:
-            most: how many runs of an account may be unfinished.
+            most: the highest number of unfinished runs of an account.
         """
         self.most = most
         self._counted: dict[UUID, tuple[float, int]] = {}
@@ -50,13 +51,13 @@ class UnfinishedRuns:
         """Count new runs of an account.
 
         Raises:
-            TooManyRuns: it has no room for so many.
+            TooManyRuns: the account has no room for them.
         """
         if account_id in await self.find_full(connection, {account_id: new}):
             raise TooManyRuns(self.most)
 
     async def find_full(self, connection: Connection, new: dict[UUID, int]) -> set[UUID]:
-        """Count new runs, so many of each account; the accounts that have no room for theirs."""
+        """Count new runs of several accounts; return the accounts that have no room for theirs."""
         await self._count(connection, new)
         full: set[UUID] = set()
         for account_id, runs in new.items():
@@ -79,9 +80,9 @@ class UnfinishedRuns:
 
 
 async def has_room_below(connection: Connection, root_run_id: UUID, most: int) -> bool:
-    """Tell whether fewer than `most` runs below a root have not ended.
+    """Return whether fewer than `most` runs below a root are unfinished.
 
-    Near the bound, whoever begins another below the same root waits for the commit of this transaction.
+    Near the bound, a concurrent transaction below the same root waits for the commit of this one.
     """
     runs = await _count_below(connection, root_run_id, most)
     if most - _NEAR <= runs < most:

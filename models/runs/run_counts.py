@@ -1,7 +1,7 @@
-"""How many runs there are, kept by the database itself: a list says its total without counting.
+"""The numbers of runs, maintained by the database: a list returns its total without counting.
 
-A trigger of the table `runs` writes what each statement changes as rows of their own, so that nobody waits
-for somebody else's counter; `compact` adds them up now and then.
+A trigger of the table `runs` inserts the changes of each statement as separate rows, so that transactions do
+not wait for each other's counter; `compact` adds them up from time to time.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from database import Connection
 
 
 class RunCount(SQLModel, table=True):
-    """So many runs more, or fewer, of one workflow in one status: the sum is how many there are.
+    """A change of the number of runs of one workflow in one status: the sum is the number of runs.
 
-    No foreign keys: runs that are deleted with their account are counted when it is gone already.
+    There are no foreign keys: runs that are deleted with their account are counted after the account is gone.
     """
 
     __tablename__ = "run_counts"  # pyright: ignore[reportAssignmentType]
@@ -34,7 +34,7 @@ class RunCount(SQLModel, table=True):
 async def count(
     connection: Connection, account_id: UUID, *, automation_id: UUID | None, status: str | None
 ) -> int:
-    """How many runs an account has; of one workflow, and in one status, if these are given."""
+    """Return the number of an account's runs, optionally of one workflow or in one status."""
     where: LiteralString = "account_id = %(account_id)s"
     if automation_id is not None:
         where += " and automation_id = %(automation_id)s"
@@ -48,8 +48,8 @@ async def count(
     return row["total"] if row else 0
 
 
-async def unfinished(connection: Connection) -> dict[str, int]:
-    """How many runs of the installation are not over, by status."""
+async def count_unfinished_by_status(connection: Connection) -> dict[str, int]:
+    """Return the number of unfinished runs of the installation, by status."""
     cursor = await connection.execute(
         "select s.status, coalesce(sum(c.runs), 0)::bigint as runs"
         " from unnest(array['queued', 'running', 'waiting']) as s (status)"
@@ -59,7 +59,7 @@ async def unfinished(connection: Connection) -> dict[str, int]:
 
 
 async def count_unfinished(connection: Connection, account_id: UUID) -> int:
-    """Return how many runs of an account are not over."""
+    """Return the number of unfinished runs of an account."""
     cursor = await connection.execute(
         "select coalesce(sum(runs), 0)::bigint as total from run_counts"
         " where account_id = %s and status = any(array['queued', 'running', 'waiting'])",
@@ -69,7 +69,7 @@ async def count_unfinished(connection: Connection, account_id: UUID) -> int:
     return row["total"] if row else 0
 
 
-# What another process adds up at the same time is left to it.
+# Rows that another process adds up at the same time are skipped.
 _COMPACT = """
 with several as (
   select account_id, automation_id, status from run_counts
@@ -87,5 +87,5 @@ group by account_id, automation_id, status having sum(runs) <> 0
 
 
 async def compact(connection: Connection) -> None:
-    """Add up what statements have written, so that little is left to be summed."""
+    """Add up the rows that statements have inserted, so that few are left to sum."""
     await connection.execute(_COMPACT)

@@ -1,4 +1,4 @@
-"""Lists of runs: light, unless their inputs, outputs and steps are asked for; of those a page has so much."""
+"""Lists of runs. Inputs, outputs and steps are included only on request and up to a size per page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from models.runs.runs import DEFINITION_STEPS, STATUS, read_steps, with_values
 from models.views import StoredJson
 
 Part = Literal["input", "output", "steps"]
-"""What a run of a list has only where it is asked for."""
+"""A part of a listed run that is included only on request."""
 PARTS: tuple[Part, ...] = ("input", "output", "steps")
 
 
@@ -38,12 +38,12 @@ class ListedRun(RunHead):
     )
 
     @model_serializer(mode="wrap")
-    def _as_asked(self, handler: SerializerFunctionWrapHandler):  # a return type would be its JSON Schema
+    def _as_asked(self, handler: SerializerFunctionWrapHandler):  # a return type would become its JSON Schema
         absent = {*PARTS, "omitted"} - self.model_fields_set
         return {name: value for name, value in handler(self).items() if name not in absent}
 
 
-# The runs are chosen before the joins, so that what is left out costs nothing.
+# The runs are selected before the joins, so that skipped runs cost nothing.
 _HEADS: tuple[LiteralString, LiteralString] = (
     "select r.id, r.automation_id, r.version, " + STATUS + " as status, r.trigger, r.error, r.credits_used,"
     " coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from, r.parent_run_id,"
@@ -59,7 +59,7 @@ _OF_WORK: dict[str, LiteralString] = {
 }
 
 
-# An upload has so many runs at most that they are counted.
+# An upload has few enough runs that they can be counted.
 _OF_UPLOAD: tuple[LiteralString, LiteralString] = (
     " and upload_id = %(upload_id)s and ",
     " between (select first_run_id from uploads where id = %(upload_id)s)"
@@ -78,17 +78,17 @@ async def list_page(
     limit: int,
     include: Collection[Part] = (),
 ) -> tuple[list[ListedRun], int]:
-    """A page of the account's runs (from 1), newest first, and how many there are in all.
+    """Return a page of the account's runs (from 1), newest first, and their total number.
 
     Args:
-        connection: any.
-        account_id: whose.
-        automation_id: only those of this workflow.
-        upload_id: only those of this upload.
-        status: only those with it.
-        page: its number.
-        limit: how many runs it has at most.
-        include: what else to give of each run, as far as it has room.
+        connection: inside or outside a transaction.
+        account_id: the owner.
+        automation_id: only runs of this workflow.
+        upload_id: only runs of this upload.
+        status: only runs with this status.
+        page: the number of the page.
+        limit: the highest number of runs on it.
+        include: further parts of each run, as far as there is room.
     """
     wanted = {
         "account_id": account_id, "automation_id": automation_id, "upload_id": upload_id, "status": status,
@@ -122,7 +122,7 @@ def _listed(head: Mapping[str, Any], parts: Mapping[str, Any]) -> ListedRun:
 
 
 async def _with_steps(connection: Connection, heads: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add to the rows of runs the `definition_steps`, and the `counts` of these and of their items."""
+    """Add the `definition_steps` to the rows of runs, and the `counts` of their steps and items."""
     versions = {(head["automation_id"], head["version"]) for head in heads}
     cursor = await connection.execute(
         "select v.automation_id, v.version, " + DEFINITION_STEPS + " as steps from automation_versions v"
@@ -150,7 +150,7 @@ async def _with_steps(connection: Connection, heads: list[dict[str, Any]]) -> li
 async def _parts(
     connection: Connection, heads: Sequence[Mapping[str, Any]], include: Collection[Part]
 ) -> dict[UUID, dict[str, Any]]:
-    """By run the parts that have room, and which have none."""
+    """Return the parts of each run that fit, and the names of those that do not."""
     fitting = await _fitting(connection, heads, include)
     inputs = await _inputs(connection, [run_id for run_id, parts in fitting.items() if "input" in parts])
     outputs = await _outputs(connection, [head for head in heads if "output" in fitting[head["id"]]])
@@ -166,7 +166,7 @@ async def _parts(
     }
 
 
-# As they are stored, maybe compressed, which is known without reading them; then as the JSON that they are.
+# First the stored, maybe compressed, size, which needs no reading of values; then the size as JSON.
 _MEASURES: tuple[tuple[LiteralString, LiteralString], ...] = (
     ("pg_column_size(", ")"),
     ("octet_length(", "::text)"),
@@ -176,7 +176,7 @@ _MEASURES: tuple[tuple[LiteralString, LiteralString], ...] = (
 async def _fitting(
     connection: Connection, heads: Sequence[Mapping[str, Any]], include: Collection[Part]
 ) -> dict[UUID, set[Part]]:
-    """By run the parts that have room: the newest runs choose first."""
+    """Return the parts of each run that fit: the newest runs choose first."""
     fitting = {head["id"]: set(include) for head in heads}
     for measure in _MEASURES:
         sizes = await _sizes(connection, measure, heads, fitting)
@@ -197,7 +197,7 @@ async def _sizes(
     heads: Sequence[Mapping[str, Any]],
     wanted: Mapping[UUID, Collection[Part]],
 ) -> dict[UUID, dict[str, int]]:
-    """By run the bytes of its output and of its steps, as far as they are wanted."""
+    """Return the sizes of the requested output and steps of each run, in bytes."""
     head, tail = measure
     whole = [run["id"] for run in heads if "steps" in wanted[run["id"]]]
     alone = [run for run in heads if "output" in wanted[run["id"]] and "steps" not in wanted[run["id"]]]

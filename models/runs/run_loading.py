@@ -1,4 +1,4 @@
-"""What a carrier goes on from: the runs as the record has them."""
+"""Loading of runs: the recorded state from which a carrier continues."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from models.run_values import GATHERED
 
 @dataclass
 class Recorded:
-    """The rows of what a run has done, unread: what is wrong with one is the fault of its run alone.
+    """The rows of a run's finished work, not yet validated: an invalid row must fail only its own run.
 
     Attributes:
-        steps: that are done.
-        items: that are done, of steps that are not.
+        steps: the finished steps.
+        items: the finished items of unfinished steps.
     """
 
     steps: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     items: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
 
     def done(self) -> list[DoneStep]:
-        """Read the steps."""
+        """Parse the finished steps."""
         return [
             DoneStep.model_validate(
                 {**row, "size": row["size"] or 0,
@@ -35,7 +35,7 @@ class Recorded:
         ]  # fmt: skip
 
     def items_done(self) -> dict[str, dict[int, StepError | None]]:
-        """Read by step the items, each with its error if it failed."""
+        """Parse the finished items by step, each with its error if it failed."""
         done: dict[str, dict[int, StepError | None]] = {}
         for row in self.items:
             error = StepError.model_validate(row["error"]) if row["error"] else None
@@ -46,11 +46,11 @@ class Recorded:
 async def load_records(
     connection: Connection, run_ids: Sequence[UUID], read: Sequence[str]
 ) -> dict[UUID, Recorded]:
-    """What these runs have done.
+    """Return the finished work of these runs.
 
     Args:
         connection: outside a transaction.
-        run_ids: of the runs.
+        run_ids: the runs.
         read: the steps whose outputs the engine needs.
     """
     recorded: dict[UUID, Recorded] = {}
@@ -74,7 +74,7 @@ async def load_records(
     return recorded
 
 
-# Where a step has items, these have its output: it is kept once.
+# The output of a step with items is stored once, in its items.
 _VALUES: LiteralString = """
 select n.name, case
   when n.name = 'trigger' then r.input when n.name = 'request' then r.request
@@ -88,7 +88,7 @@ left join run_steps s on s.run_id = r.id and s.step_id = n.name
 
 
 async def load_values(connection: Connection, run_id: UUID, names: Sequence[str]) -> dict[str, Any]:
-    """What is stored of a run: `trigger`, `request`, or the output of a step, by name."""
+    """Return stored values of a run by name: `trigger`, `request`, or the output of a step."""
     cursor = await connection.execute(_VALUES, (list(names), run_id))
     return {row["name"]: row["value"] for row in await cursor.fetchall()}
 
@@ -105,7 +105,7 @@ left join run_steps s on s.run_id = r.id and s.step_id = n.name
 
 
 async def measure_values(connection: Connection, run_id: UUID, names: Sequence[str]) -> int:
-    """How many bytes of JSON `load_values` would give."""
+    """Return the size in bytes of JSON of the result of `load_values`."""
     cursor = await connection.execute(_SIZES, (list(names), run_id))
     row = await cursor.fetchone()
     return row["bytes"] if row else 0

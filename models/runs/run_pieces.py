@@ -1,4 +1,4 @@
-"""What has no room in a run object: one value at a time in pieces, and the items of a step in pages."""
+"""Large parts of runs: one value at a time in pieces, and the items of a step in pages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from models.run_values import ROOM, THE_RUN, Omitted, ValueRef, choose, shown
 from models.views import StoredJson, View
 
 PIECE_BYTES = 256 * 1024
-"""What is read of a value at a time."""
+"""The size of a piece of a value."""
 
 _ITEM: LiteralString = (
     "case when i.status = 'completed' then i.output else json_build_object("
     "'error', json_build_object('code', i.error->'code', 'message', i.error->'message')) end::text"
 )
 _OF_STEP: LiteralString = " where run_id = %(run_id)s and step_id = %(step_id)s"
-# A step that does its items by itself, as a transform does, has them in its output alone.
+# A step that processes its items itself, as a transform does, has them only in its output.
 _ITEMS_OF_STEP: LiteralString = (
     "with items as (select item, status, output, error, attempts, credits_used from run_step_items"
     + _OF_STEP
@@ -45,7 +45,7 @@ _TEXTS: dict[str, LiteralString] = {
 
 
 class Source(NamedTuple):
-    """Names a JSON text of a run: a value, or items of a step with commas between them."""
+    """The source of a JSON text of a run: a value, or items of a step with commas between them."""
 
     kind: Literal["trigger", "input", "output", "items"]
     run_id: UUID
@@ -54,7 +54,7 @@ class Source(NamedTuple):
 
 
 async def read_piece(connection: Connection, source: Source, start: int) -> bytes:
-    """Read at most `PIECE_BYTES` of a text from `start` on; none after its end, or if it is null."""
+    """Read at most `PIECE_BYTES` of a text from `start` on; return none after its end, or if it is null."""
     query: LiteralString = (
         "select substring(convert_to(t.text, 'UTF8') from %(start)s for %(size)s) as piece from ("
         + _TEXTS[source.kind] + ") as t (text)"
@@ -77,7 +77,7 @@ where r.account_id = %(account_id)s and r.id = %(run_id)s and exists (
 
 
 async def find_value(connection: Connection, account_id: UUID, ref: ValueRef) -> Source | list[Source]:
-    """Find where a value stands; a list where it is the array of what these give.
+    """Find the source of a value; a list if the value is the array of several sources.
 
     Raises:
         NotFound: the run is unknown or another account's, or has no such step.
@@ -104,10 +104,10 @@ async def find_value(connection: Connection, account_id: UUID, ref: ValueRef) ->
 async def find_item(
     connection: Connection, account_id: UUID, run_id: UUID, step_id: str, item: int
 ) -> Source:
-    """Find where the output of an item stands, or will stand.
+    """Find the source of the output of an item, even before it is written.
 
     Raises:
-        NotFound: the run is unknown or another account's, or has no such step, or that no such item.
+        NotFound: the run is unknown or another account's, or has no such step, or the step no such item.
     """
     await _check_step(connection, account_id, run_id, step_id)
     cursor = await connection.execute(
@@ -126,7 +126,7 @@ async def _check_step(connection: Connection, account_id: UUID, run_id: UUID, st
 
 
 async def _group_items(connection: Connection, run_id: UUID, step_id: str) -> list[Source]:
-    """Group the items of a step so that each group fits into a piece, unless it is one item."""
+    """Group the items of a step so that each group fits into a piece, unless it is a single item."""
     cursor = await connection.execute(
         "select item, octet_length(coalesce(output, error)::text) as bytes from run_step_items"
         " where run_id = %s and step_id = %s order by item",
@@ -168,7 +168,7 @@ _ITEMS: LiteralString = (
 async def list_items(
     connection: Connection, account_id: UUID, run_id: UUID, step_id: str, *, first: int, limit: int
 ) -> tuple[list[ItemView], int | None]:
-    """Return the items of a step that are done, from the place `first` on, and the place to go on with.
+    """Return the finished items of a step, from the index `first` on, and the index of the next page.
 
     Raises:
         NotFound: the run is unknown or another account's, or has no such step.

@@ -1,6 +1,7 @@
-"""What runs gave, told to whoever waits for their answer beside their end: then it need not be read.
+"""The results of runs, announced with their end, so that waiting clients need not read them.
 
-It is a hint as the end is: a result that is large, or was stored before the end, is read from the rows.
+A result is only a hint, like the end: a result that is large, or was stored before the end, is read from the
+rows.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from models.runs.run_writes import Change, End
 from models.views import StoredJson
 
 RESULT_CHANNEL = "run_results"
-"""Notified, before `FINISHED_CHANNEL`, after runs completed for whose answer somebody waits."""
+"""Notified, before `FINISHED_CHANNEL`, after runs completed whose answer a client waits for."""
 # A notification has less than 8,000 bytes.
 _MOST_BYTES, _MOST_BYTES_OF_ONE = 7_900, 4_000
 
 
 class Result(NamedTuple):
-    """What a run that has completed gave.
+    """The result of a completed run.
 
     Attributes:
-        version: of its workflow.
+        version: the version of its workflow.
     """
 
     run_id: UUID
@@ -32,8 +33,8 @@ class Result(NamedTuple):
     output: StoredJson | None
 
 
-def written(changes: Iterable[Change]) -> Iterator[str]:
-    """Write the results of runs that have completed and are waited for, as payloads."""
+def write_payloads(changes: Iterable[Change]) -> Iterator[str]:
+    """Yield the results of completed runs that a client waits for, as payloads of notifications."""
     some, size = list[bytes](), 0
     for one in filter(None, map(_written, changes)):
         if size + len(one) > _MOST_BYTES:
@@ -63,8 +64,8 @@ def _joined(some: list[bytes]) -> str:
     return f"[{b','.join(some).decode()}]"
 
 
-def read(payload: str) -> list[Result]:
-    """Read what `written` wrote."""
+def read_payload(payload: str) -> list[Result]:
+    """Read a payload of `write_payloads`."""
     return [
         Result(UUID(run_id), version, None if output is None else StoredJson(output))
         for run_id, version, output in orjson.loads(payload)

@@ -1,4 +1,4 @@
-"""How often the runs of a workflow have begun, and when last: workers add it up, a sweep writes it."""
+"""The number of runs of a workflow that have begun, and the time of the last: buffered, then written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from database import Connection
 
 
 class RunStarts(SQLModel, table=True):
-    """The runs of a workflow that have begun."""
+    """The count of begun runs of a workflow."""
 
     __tablename__ = "run_starts"  # pyright: ignore[reportAssignmentType]
     __table_args__ = ({"postgresql_with": {"fillfactor": 50}},)
@@ -26,7 +26,7 @@ class RunStarts(SQLModel, table=True):
 
 
 async def add(connection: Connection, begun: Mapping[UUID, int]) -> None:
-    """Add runs that have begun, by workflow. One that was deleted meanwhile is passed over."""
+    """Add runs that have begun, by workflow. A workflow that was deleted meanwhile is skipped."""
     ids = sorted(begun)
     await connection.execute(
         "insert into run_starts (automation_id, runs, last_at)"

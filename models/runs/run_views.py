@@ -1,4 +1,4 @@
-"""The run object of the API: made of a run's row, its steps' rows, and what is under way."""
+"""The run object of the API: made of a run's row, its steps' rows, and the steps under way."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Takeovers(View):
 
 
 class RunHead(View):
-    """What every run object of the API has."""
+    """The fields that every run object of the API has."""
 
     id: UUID = Field(description="The run's id.")
     workflow_id: UUID = Field(description="The workflow that it is a run of.")
@@ -136,18 +136,18 @@ class RunView(RunHead):
     )
 
     def is_whole(self) -> bool:
-        """Whether no value is left out."""
+        """Return whether no value is left out."""
         values = [self.input, self.output, *(value for step in self.steps for value in step.values())]
         return not any(isinstance(value, Omitted) for value in values)
 
 
 def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: bool = False) -> RunView:
-    """The run object.
+    """Return the run object.
 
     Args:
         run: the row of the run, the `name` of its workflow, and as `definition_steps` the `id` and `type`
             of each of its steps.
-        rows: of the steps that are done.
+        rows: the rows of the finished steps.
         test: see `RunView`.
     """
     steps = _steps_of(run, rows)
@@ -165,7 +165,7 @@ def view_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *, test: 
         output=run["output"],
         steps=steps,
     )
-    # Of a run that was cancelled too: who cancels it leaves no records of what was under way.
+    # Live steps are added to a cancelled run, too: its cancellation leaves no records of steps under way.
     return view if run["status"] in ("completed", "failed") else with_live_steps(view, _under_way(run))
 
 
@@ -175,7 +175,7 @@ def _sum_known(counts: Iterable[int | None]) -> int | None:
 
 
 def head_fields(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a `RunHead` but the counts, from the row of the run and the `name` of its workflow."""
+    """Return the fields of a `RunHead`, without counts, from a run's row and its workflow's `name`."""
     names = (
         "id",
         "status",
@@ -209,7 +209,7 @@ def _steps_of(run: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list
 
 
 def _under_way(run: Mapping[str, Any]) -> list[LiveStep]:
-    """The steps that have begun and are not done; none where another build has written of them."""
+    """Return the steps that have begun and are not done; none if another build wrote the progress."""
     try:
         return steps_under_way(read_progress(run["progress"]))
     except ValidationError:
@@ -217,7 +217,7 @@ def _under_way(run: Mapping[str, Any]) -> list[LiveStep]:
 
 
 def with_live_steps(view: RunView, live: Sequence[LiveStep]) -> RunView:
-    """The run with its steps under way, where the rows do not know of them; cancelled if the run is over."""
+    """Add the steps under way to a run, if they have no rows yet; they are cancelled if the run has ended."""
     under_way = {step.step_id: step for step in live}
     steps = [
         step.model_copy(update=_live_fields(under_way[step.id], view.completed_at))

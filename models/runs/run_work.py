@@ -1,7 +1,7 @@
-"""Work: a narrow row for each run that has not ended, which is gone at its end.
+"""Run work: a narrow row for each unfinished run, deleted at its end.
 
-A run is `queued`, `running` while its carrier takes it forward, or `waiting` until something that it waits
-for happens. Whatever ends a wait does the same to the row: it is queued again.
+A run is `queued`, `running` while its carrier executes it, or `waiting`. Every event that ends a wait changes
+the row in the same way: the run is queued again.
 """
 
 from __future__ import annotations
@@ -32,38 +32,39 @@ from models.runs.claim_order import KEPT, WINDOW, Turn, priorities_to_serve
 
 MAX_ROWS = 256
 MAX_BYTES = 4 * 1024 * 1024
-"""How many runs are claimed at a time at most, and how much they were started with."""
+"""The highest number of runs in a claim, and the highest total size of their inputs."""
 ACCOUNT_WINDOW = 512
-"""How many of them may be of one account."""
-# How often a claim looks on at once when all that it has found were runs to hold.
+"""The highest number of runs of one account that a worker has at work."""
+# How often a claim tries again at once if it has found only runs to hold.
 _MOST_LOOKS = 32
 
 
 class RunWork(SQLModel, table=True):
-    """A run that has not ended.
+    """The work of a run that has not ended.
 
     Attributes:
-        begun: it has been claimed before.
-        available_at: since when it may be claimed.
-        bytes: of what it was started with, as JSON.
-        version: of its workflow.
+        begun: whether it was claimed before.
+        available_at: the time from which it can be claimed.
+        bytes: the size of its trigger and request, as JSON.
+        version: the version of its workflow.
         priority: see `models.priorities`.
-        gate: its workflow, if that limits how many may be under way; else `models.gates.NONE`.
-        claim_id: what the last claim gave it, while it runs: the fence of all that is written of it.
-        carrier: the shift that takes it forward, or `models.runs.own_runs.WORKFLOW`.
-        own: it is to be taken forward by a workflow of its own, and waits for a place.
-        handed_at: since when it is its workflow's without having been taken up. Of one that was queued for
-            that, a shift takes it on.
-        progress_no: how often `progress` was written.
-        wake_at: when it goes on by itself, if it only waits.
-        woken: somebody wants it to go on before: who would park it queues it instead.
+        gate: its workflow, if that limits the runs under way; else `models.gates.NONE`.
+        claim_id: set by the last claim, while it runs: the fence of all writes of the run.
+        carrier: the shift that executes it, or `models.runs.own_runs.WORKFLOW`.
+        own: whether it needs a workflow of its own, and waits for a place.
+        handed_at: when it was handed to its workflow, until that takes it up. A run that was queued because
+        of
+            that is executed by a shift.
+        progress_no: the number of times that `progress` was written.
+        wake_at: when it continues by itself, if it only waits.
+        woken: whether it must continue earlier: its carrier then queues it instead of letting it wait.
         progress: see `language.progress`.
-        lost: how often in a row it was lost with its worker, without a write between.
-        setbacks: our code's failures with it: since when, how often, and of which builds.
-        parent_run_id: the run whose step it is.
-        upload_id: the upload that it is a row of.
-        root_run_id: of a run that is a step of another, the first above it.
-        held: queued, but no claim looks at it: as many runs of its workflow as may be are under way.
+        lost: how often in a row it was lost with its worker, without a write in between.
+        setbacks: failures of our code with it: since when, how often, and by which builds.
+        parent_run_id: the run whose step this run is.
+        upload_id: the upload that contains it as a row.
+        root_run_id: the first run above it, if it is a step of another.
+        held: queued but invisible to claims, because its workflow is at its limit of runs under way.
     """
 
     __tablename__ = "run_work"  # pyright: ignore[reportAssignmentType]
@@ -119,7 +120,7 @@ class RunWork(SQLModel, table=True):
 
 
 class Queue(NamedTuple):
-    """A queue of runs: what an account has at a priority, and of a gate."""
+    """A queue of runs: those of an account at one priority and one gate."""
 
     priority: int
     account_id: UUID
@@ -128,15 +129,15 @@ class Queue(NamedTuple):
 
 @dataclass(frozen=True)
 class Mark:
-    """From where on a queue has work: of runs that have begun, and of those that have not."""
+    """The times from which a queue has work: begun runs, and runs that have not begun."""
 
     queue: Queue
     begun_from: datetime
     new_from: datetime
 
 
-class Of(NamedTuple):
-    """Whose a run is, and of what."""
+class VersionRef(NamedTuple):
+    """The account, workflow and version of a run."""
 
     account_id: UUID
     automation_id: UUID
@@ -145,19 +146,19 @@ class Of(NamedTuple):
 
 @dataclass(frozen=True)
 class ClaimedRun:
-    """A run as its rows have it, to be taken forward.
+    """A claimed run with the data of its rows, ready to be executed.
 
     Attributes:
-        claim_id: by which what is written of it is known as its carrier's.
-        size: of trigger and request together, in bytes of JSON; where they are large, they stay in the row.
-        recorded: there may be records of its steps.
-        progress: of the steps that have begun, as `language.progress` writes it.
-        unloaded: trigger and request are not kept in memory: whoever needs them reads the row.
+        claim_id: the claim that proves that a write comes from its carrier.
+        size: the size of trigger and request together, in bytes of JSON; large ones stay in the row.
+        recorded: whether there may be records of its steps.
+        progress: the progress of the steps that have begun, in the form of `language.progress`.
+        unloaded: whether trigger and request are not in memory, and must be read from the row.
         queued_at: when it was accepted.
-        parent_run_id: the run whose step it is.
-        priority: that it was claimed with.
-        had_workflow: a workflow of its own waits for it.
-        kind: what started it.
+        parent_run_id: the run whose step this run is.
+        priority: the priority with which it was claimed.
+        had_workflow: whether a workflow of its own waits for it.
+        kind: the type of its trigger.
     """
 
     run_id: UUID
@@ -177,12 +178,12 @@ class ClaimedRun:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a claim has seen of a queue: how much it took, and up to where.
+class QueueShare:
+    """The runs that a claim took from one queue, and the times of the last ones.
 
     Attributes:
-        last_begun: the `available_at` of the last of these runs that had begun; None if none had.
-        last_new: the same of those that had not.
+        last_begun: the `available_at` of the last run that had begun before; None if there was none.
+        last_new: the same for runs that had not begun.
     """
 
     runs: int
@@ -195,22 +196,22 @@ class Claim:
     """Runs that were claimed together.
 
     Attributes:
-        groups: the runs, by whose they are.
-        queues: those that they were taken from.
-        begun: how many of them begin, by workflow.
-        more: there may be more that waits.
-        asked_at: by the database's clock.
+        groups: the runs, by account, workflow and version.
+        queues: the queues that they were taken from.
+        begun: the number of runs that begin now, by workflow.
+        more: whether more runs may wait.
+        asked_at: the time of the claim, by the database's clock.
     """
 
-    groups: dict[Of, list[ClaimedRun]]
-    queues: dict[Queue, Found]
+    groups: dict[VersionRef, list[ClaimedRun]]
+    queues: dict[Queue, QueueShare]
     begun: dict[UUID, int]
     more: bool
     asked_at: datetime
 
     @property
     def size(self) -> int:
-        """How many runs."""
+        """The number of runs."""
         return sum(map(len, self.groups.values()))
 
 
@@ -234,23 +235,23 @@ async def claim(
     alone: bool = False,
     own: bool = False,
 ) -> Claim | bool:
-    """Claim what waits in many queues, a share of each account, up to `rows` runs and `MAX_BYTES` of input.
+    """Claim runs from many queues, a share for each account, up to `rows` runs and `MAX_BYTES` of input.
 
     Args:
         connection: outside a transaction.
-        shift_id: that will carry them.
-        room: how many more runs the worker has room for.
-        rows: how many to claim at most.
-        account_window: how many of an account it may have at work.
-        at_work: how many it has, by account.
-        turn: whose turn it is; goes on, also where nothing may be served now: others may have what can be.
-        marks: of queues with much behind them: what is older need not be looked at.
+        shift_id: the shift that will carry them.
+        room: the number of further runs that the worker has room for.
+        rows: the highest number of runs to claim.
+        account_window: the highest number of runs of an account that it may have at work.
+        at_work: the number of runs that it has at work, by account.
+        turn: the position in the order of accounts; it advances even if nothing can be served there now.
+        marks: the low-water marks of queues: older rows need not be read.
         first: the priority that is served first.
-        alone: claim what was lost with its worker twice, and nothing else.
-        own: claim what is to have a workflow of its own, and nothing else.
+        alone: claim only runs that were lost twice with their worker.
+        own: claim only runs that need a workflow of their own.
 
     Returns:
-        The claim; else whether anything waits that may not be served now.
+        The claim; if nothing was claimed, whether runs wait that cannot be served now.
     """
     turn, at_work, waits = turn or Turn(), at_work or {}, False
     priorities = priorities_to_serve(room, first=first, alone=alone)
@@ -279,7 +280,7 @@ async def claim(
 
 
 def _last_gates(found: Sequence[Mapping[str, Any]]) -> dict[tuple[int, UUID], UUID]:
-    """Of each account that has several, and at each priority, the gate that the next claim goes on after."""
+    """Return the gate after which the next claim continues, by priority and account with several gates."""
     first = found[0]
     passed = zip(first["passed_priorities"], first["passed_accounts"], first["passed_gates"], strict=True)
     last = {(priority, account_id): gate for priority, account_id, gate in passed}
@@ -290,11 +291,11 @@ def _last_gates(found: Sequence[Mapping[str, Any]]) -> dict[tuple[int, UUID], UU
 
 
 def _claim_of(found: Sequence[Mapping[str, Any]]) -> Claim:
-    groups: dict[Of, list[ClaimedRun]] = {}
+    groups: dict[VersionRef, list[ClaimedRun]] = {}
     queues: dict[Queue, list[Mapping[str, Any]]] = {}
     begun: dict[UUID, int] = {}
     for row in found:
-        of = Of(row["account_id"], row["automation_id"], row["version"])
+        of = VersionRef(row["account_id"], row["automation_id"], row["version"])
         groups.setdefault(of, []).append(_claimed_run(row))
         queues.setdefault(Queue(row["priority"], row["account_id"], row["gate"]), []).append(row)
         if not row["begun"]:
@@ -308,8 +309,8 @@ def _claim_of(found: Sequence[Mapping[str, Any]]) -> Claim:
     )
 
 
-def _found(rows: Sequence[Mapping[str, Any]]) -> Found:
-    return Found(
+def _found(rows: Sequence[Mapping[str, Any]]) -> QueueShare:
+    return QueueShare(
         len(rows),
         max((row["available_at"] for row in rows if row["begun"]), default=None),
         max((row["available_at"] for row in rows if not row["begun"]), default=None),
@@ -327,7 +328,8 @@ def _claimed_run(row: Mapping[str, Any]) -> ClaimedRun:
 
 # ---- waiting
 
-# By the time of the statement: what changes within one is no bound of an index, and all that wait were read.
+# The statement's time is used: a time that changes within a statement is no bound of an index, so that all
+# waiting rows would be read.
 _QUEUE_DUE: LiteralString = """
 update run_work w set status = 'queued', available_at = clock_timestamp(), wake_at = null
 from (select run_id from run_work where status = 'waiting' and wake_at <= statement_timestamp()
@@ -338,10 +340,10 @@ where w.run_id = due.run_id returning w.carrier is not null as had_workflow
 
 
 async def queue_due(connection: Connection, limit: int = 1000) -> tuple[int, int]:
-    """Queue runs whose wait is over, and whose workflow, if they have one, did not.
+    """Queue runs whose wait is over, if their workflow, where they have one, did not.
 
     Returns:
-        How many, and how many of them have a workflow.
+        The number of queued runs, and how many of them have a workflow.
     """
     rows = await (await connection.execute(_QUEUE_DUE, (limit,))).fetchall()
     return len(rows), sum(row["had_workflow"] for row in rows)
@@ -349,8 +351,8 @@ async def queue_due(connection: Connection, limit: int = 1000) -> tuple[int, int
 
 # ---- sweeping
 
-# One that a claim has just made its carrier's is there with its shift: the claim holds that. The carrier that
-# is no shift, a workflow, is the least: those of workflows, which may be many, are not read.
+# A run that was just claimed has its shift's row: the claim locks it. The carrier of workflows is the
+# smallest id: their runs, which may be many, are not read.
 _STRAY: LiteralString = (
     "status = 'running' and carrier > '00000000-0000-0000-0000-000000000000'"
     " and not exists (select from shifts s where s.id = carrier)"
@@ -358,7 +360,7 @@ _STRAY: LiteralString = (
 
 
 async def queue_strays(connection: Connection) -> int:
-    """Queue runs that are `running` in a shift that is not there; returns how many. Nobody has them."""
+    """Queue runs that are `running` in a shift that does not exist; return their number."""
     cursor = await connection.execute(
         "with stray as materialized (select run_id from run_work where "
         + _STRAY
@@ -370,14 +372,14 @@ async def queue_strays(connection: Connection) -> int:
 
 
 async def count_strays(connection: Connection) -> int:
-    """Count the runs that are `running` in a shift that is not there."""
+    """Count the runs that are `running` in a shift that does not exist."""
     cursor = await connection.execute("select count(*)::int as n from run_work where " + _STRAY)
     row = await cursor.fetchone()
     return row["n"] if row else 0
 
 
 async def waits_alone(connection: Connection) -> bool:
-    """Tell whether a run waits that was lost with its worker twice: nothing is to be beside it."""
+    """Return whether a run waits that was lost twice with its worker, and must run alone."""
     cursor = await connection.execute(
         "select exists (select from run_work where status = 'queued' and not held and priority > %s"
         " and available_at <= clock_timestamp()) as waits",

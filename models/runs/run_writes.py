@@ -1,12 +1,11 @@
-"""Fenced writes: record what a carrier did with its runs, if they are still its own.
+"""Fenced writes: a carrier's changes to its runs are stored only if it still has their claims.
 
-The fence is the run's own row: its `claim_id` is that of its last claim. One short transaction, in two round
-trips of plain statements. The first locks the runs, then the parents that will be woken, and tells which
-changes may be written; where it misses a row, another one tells why. The last writes and commits.
+The fence is the `claim_id` in the run's own row, set by its last claim. A write is one short transaction, in
+two round trips of plain statements. The first locks the runs, then the parents to wake, and determines which
+changes are allowed; if a row is missing, another statement finds out why. The last one writes and commits.
 
-No statement both locks rows and reads a partitioned table. Where one did, a lock that had to wait made
-Postgres 18 check the row again, and it crashed as it chose partitions of `runs`
-(`perform_pruning_base_step`).
+No statement both locks rows and reads a partitioned table. When one did, and a lock had to wait, Postgres 18
+checked the row again and crashed as it chose partitions of `runs` (`perform_pruning_base_step`).
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from models.runs.own_runs import WORKFLOW
 Cursor = AsyncCursor[DictRow]
 
 MAX_DEPTH = 5
-"""How many runs may be above one: those that it is a step of, and those whose failure it follows."""
+"""The highest number of runs above one: those of which it is a step, and those whose failure it handles."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """The run waits, or something of it is under way for so long that it is to be seen.
+    """The run waits, or a call has been under way for so long that its progress must be visible.
 
     Attributes:
-        wake_at: when it goes on, if it only waits.
-        progress: as `language.progress` has it, as JSON.
-        leaves: its carrier lets go of it.
+        wake_at: when it continues, if it only waits.
+        progress: as JSON, in the form of `language.progress`.
+        leaves: whether its carrier releases it.
     """
 
     wake_at: datetime | None
@@ -51,12 +50,12 @@ class Wait:
 
 @dataclass(frozen=True)
 class End:
-    """The run has ended. Its output is that of the step `output_of`: it is kept once.
+    """The run has ended. Its output is stored once: it is that of the step `output_of`.
 
     Attributes:
-        handler: of a run that has failed, the workflow that runs for that.
-        has_children: runs that it has begun as steps may be under way: they are cancelled.
-        waited_version: if somebody waits for its answer, the version of the workflow that it ran.
+        handler: for a failed run, the workflow that handles the failure.
+        has_children: whether runs that it has begun as steps may be under way; they are cancelled.
+        waited_version: if a client waits for its answer, the version of the workflow that it executed.
     """
 
     status: Literal["completed", "failed", "cancelled"]
@@ -69,12 +68,13 @@ class End:
 
 @dataclass(frozen=True)
 class Change:
-    """What a run's carrier has to write of it: steps that are done, and whether it waits or has ended.
+    """The changes of a run that its carrier writes: finished steps, and whether the run waits or has ended.
 
     Attributes:
-        claim_id: of the claim under which it was done.
-        parent_run_id: the run whose step it is: its end wakes that.
-        progress_no: how often progress was written when this was made; None where nobody else writes it.
+        claim_id: the claim under which the work was done.
+        parent_run_id: the run whose step this run is: its end wakes that run.
+        progress_no: the number of writes of the progress when this was made; None if there is no other
+            writer.
     """
 
     claim_id: UUID
@@ -86,34 +86,34 @@ class Change:
 
     @cached_property
     def written_steps(self) -> bytes:
-        """The records of steps as JSON, each with a comma after it: those of several changes follow on."""
+        """The records of steps as JSON, each followed by a comma, so that several changes can be joined."""
         return _written_records(record for record in self.records if record.item is None)
 
     @cached_property
     def written_items(self) -> bytes:
-        """The records of items, likewise."""
+        """The records of items, in the same form."""
         return _written_records(record for record in self.records if record.item is not None)
 
     @property
     def size(self) -> int:
-        """The bytes of all of it."""
+        """The size of all parts, in bytes."""
         progress = self.then.progress if isinstance(self.then, Wait) else ""
         return len(self.written_steps) + len(self.written_items) + len(progress)
 
     @property
     def woken_parent(self) -> UUID | None:
-        """The parent that this change wakes: that of a run that ends."""
+        """The parent that this change wakes, if the run ends."""
         return self.parent_run_id if isinstance(self.then, End) else None
 
 
-class Written(NamedTuple):
-    """What became of changes.
+class WriteResult(NamedTuple):
+    """The results of writing changes.
 
     Attributes:
-        runs: those whose change is stored.
-        busy: those whose row, or whose parent's, somebody else has locked: their change can be tried again.
-        queued_others: runs can be claimed that could not before: parents, handlers of failures, held runs.
-        stale: those whose progress somebody else has written meanwhile.
+        runs: the runs whose change is stored.
+        busy: the runs whose row, or whose parent's, another transaction has locked: retry them.
+        queued_others: whether further runs can be claimed now: parents, handlers of failures, held runs.
+        stale: the runs whose progress another writer has changed meanwhile.
     """
 
     runs: set[UUID]
@@ -123,10 +123,10 @@ class Written(NamedTuple):
 
 
 class _Locked(NamedTuple):
-    """A run's own row, which is locked until the transaction ends.
+    """The row of a run, locked until the transaction ends.
 
     Attributes:
-        is_heard: its account has an endpoint that may be told of its end.
+        is_heard: whether its account has an active endpoint that may get events of its end.
     """
 
     run_id: UUID
@@ -137,7 +137,7 @@ class _Locked(NamedTuple):
     is_heard: bool
 
 
-# A writer waits for no row, so two can never wait for each other: what is locked elsewhere is tried again.
+# A writer never waits for a row lock, so writers cannot deadlock: a row locked elsewhere is retried.
 _LOCK_RUNS = """
 select run_id, claim_id, started_at, progress_no, gate,
   exists (select from endpoints p where p.account_id = w.account_id and p.is_active) as is_heard
@@ -152,24 +152,24 @@ _FIND = (
 )
 
 
-async def record_changes_if_claimed(connection: Connection, changes: Sequence[Change]) -> Written:
-    """Write what became of runs, each fenced by its claim, in one transaction.
+async def record_changes_if_claimed(connection: Connection, changes: Sequence[Change]) -> WriteResult:
+    """Write changes of runs, each fenced by its claim, in one transaction.
 
     Args:
         connection: outside a transaction.
-        changes: one a run at the most, and of no run beside one of its parent.
+        changes: at most one for each run, and none for a run together with one for its parent.
 
     Returns:
-        The runs that were written. One that is neither there nor busy is its carrier's no longer.
+        The results. A run that is neither in `runs` nor `busy` nor `stale` no longer belongs to its carrier.
     """
     async with connection.pipeline(), connection.transaction():
         locked, busy, stale = await _lock(connection, changes)
         held = [change for change in changes if change.run_id in locked]
         promoted = await _write(connection, held, locked) if held else None
-    # Read after the commit: to read it before would be another round trip.
+    # Read after the commit: a read before it would need another round trip.
     row = await promoted.fetchone() if promoted else None
     queued_others = bool(row and row["promoted"]) or any(map(_queues_others, held))
-    return Written({change.run_id for change in held}, busy, queued_others, stale)
+    return WriteResult({change.run_id for change in held}, busy, queued_others, stale)
 
 
 def _queues_others(change: Change) -> bool:
@@ -180,10 +180,10 @@ def _queues_others(change: Change) -> bool:
 async def _lock(
     connection: Connection, changes: Sequence[Change]
 ) -> tuple[dict[UUID, _Locked], set[UUID], set[UUID]]:
-    """Lock what the changes concern.
+    """Lock the rows that the changes concern.
 
     Returns:
-        The rows of runs that may be written, the runs that are busy, and those that are stale.
+        The rows of the runs that may be written, the busy runs, and the stale ones.
     """
     parent_ids = list({parent for change in changes if (parent := change.woken_parent)})
     runs = await connection.execute(_LOCK_RUNS, ([change.run_id for change in changes],))
@@ -255,8 +255,9 @@ _LEAVE: LiteralString = """
 select leave_gates_1(%(gates)s::uuid[]
   || array(select c.gate from cancel_children_2(%(orphaning)s) c where c.gate is not null)) as promoted
 """
-# What has taken a step forward was no loss, and no setback, and is no longer to be alone. That something is
-# under way says nothing: it may be what its workers die of.
+# A write that advances a step proves that the run was not lost: it resets losses, setbacks and the priority
+# of running alone. The mere fact that a call is under way proves nothing: that call may be what kills its
+# workers.
 _WAIT: LiteralString = """
 update run_work w set progress = a.progress, lost = case when a.went_on then 0 else w.lost end,
   setbacks = case when not a.went_on then w.setbacks end,
@@ -280,7 +281,7 @@ _WENT_ON = (
 async def _write(
     connection: Connection, changes: Sequence[Change], locked: Mapping[UUID, _Locked]
 ) -> Cursor | None:
-    """Write changes of runs that are locked; the cursor tells how many held runs their ends have promoted."""
+    """Write changes of locked runs; the cursor returns how many held runs their ends have promoted."""
     await _insert_records(
         connection,
         b"".join(change.written_steps for change in changes),
@@ -313,7 +314,7 @@ async def _write(
 
 
 async def _insert_records(connection: Connection, steps: bytes, items: bytes) -> None:
-    """Insert records, given as JSON with a comma after each; those that stand already stay as they are."""
+    """Insert records, given as JSON with a comma after each; existing ones stay unchanged."""
     if items:
         await connection.execute(_INSERT_ITEMS, {"records": f"[{items[:-1].decode()}]"})
     if steps:
@@ -323,7 +324,7 @@ async def _insert_records(connection: Connection, steps: bytes, items: bytes) ->
 async def _write_ends(
     connection: Connection, ends: Sequence[tuple[Change, End]], locked: Mapping[UUID, _Locked]
 ) -> Cursor | None:
-    """End runs, with their events, and what their ends begin, wake, cancel and make room for."""
+    """Write the ends of runs, with events, handlers, woken parents, cancelled children and gates."""
     rows = [locked[change.run_id] for change, _ in ends]
     ids = [row.run_id for row in rows]
     await connection.execute(
@@ -358,7 +359,7 @@ _FIND_CANCELLED = "select id, completed_at from runs where id = any(%s) and stat
 
 
 async def record_cancelled_steps(connection: Connection, records: Sequence[StepRecord]) -> None:
-    """Write what an executor did in runs until they were cancelled, where they are without it."""
+    """Write an executor's finished work in runs that were cancelled meanwhile, if it is not recorded."""
     cursor = await connection.execute(_FIND_CANCELLED, (list({record.run_id for record in records}),))
     ended: dict[UUID, datetime] = {row["id"]: row["completed_at"] for row in await cursor.fetchall()}
     late = [record for record in records if _belongs_to_cancelled(record, ended)]
@@ -380,9 +381,9 @@ def _written_records(records: Iterable[StepRecord]) -> bytes:
 
 
 def _written_record(record: StepRecord) -> dict[str, Any]:
-    """Data may hold a NUL: a column of type json keeps it, but the functions that take JSON apart fail.
+    """Return a record with its data as text, because data may contain a NUL.
 
-    So it goes as text.
+    A column of type json stores a NUL, but the functions that parse JSON fail on it.
     """
     return {
         **record._asdict(),

@@ -1,7 +1,8 @@
 """Runs: one execution of one version of a workflow. The row is the record; Temporal only does the work.
 
-The tables are divided by the id of the run, and thus by time (`models/runs/history.py`). So a statement names
-the ids that it is about (`id = any(…)`): then it looks into their weeks alone, whatever it joins.
+The tables are partitioned by the id of the run, and thus by time (`models/runs/history.py`). Therefore a
+statement names the ids of its runs (`id = any(…)`): then it reads only the partitions of their weeks, even in
+joins.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from models.run_values import (
     ValueRef,
     choose,
     shown,
-    url_of,
+    value_url,
 )
 from models.runs import carriers
 from models.runs.run_views import RunStatus, RunView, view_of
@@ -46,28 +47,28 @@ from models.views import StoredJson
 QUEUED_CHANNEL = "runs_queued"
 """Notified after runs were queued. It reaches one worker that has room, on a channel of its own."""
 CANCELLED_CHANNEL = "runs_cancelled"
-"""Notified after runs were ended from outside, with their comma-separated ids: who has one drops it."""
+"""Notified after runs were cancelled, with their comma-separated ids: their executors drop them."""
 FINISHED_CHANNEL = "runs_finished"
-"""Notified after runs ended, with their comma-separated ids: who waits for one wakes."""
+"""Notified after runs ended, with their comma-separated ids: clients that wait for them wake."""
 
 
 def worker_channel(worker_id: UUID) -> str:
-    """Name the channel on which a worker hears that runs were queued."""
+    """Return the channel on which a worker is notified of queued runs."""
     return f"{QUEUED_CHANNEL}_{worker_id.hex}"
 
 
 class Run(SQLModel, table=True):
-    """What was asked for, and what came of it. Between the two, a run is a row of `run_work`.
+    """The record of a run. Until it ends, a run also has a row in `run_work`.
 
     Attributes:
-        status: how it ended; none until then.
+        status: how it ended; null until then.
         output_of: the step whose output is the run's.
-        progress: of a run that was cancelled, how far the steps were that were under way.
+        progress: for a cancelled run, the progress of the steps that were under way.
         parent_run_id: the run that has this one as a step, or whose failure it follows.
-        depth: how many runs are above it; none is null.
-        upload_id: the upload that it is a row of.
-        takeovers: how often a worker that had it under way was lost, so that another took it over.
-        taken_over_at: when that was last.
+        depth: the number of runs above it; null for none.
+        upload_id: the upload that contains it as a row.
+        takeovers: how often a worker was lost while executing it, so that another took it over.
+        taken_over_at: the time of the last takeover.
     """
 
     __tablename__ = "runs"  # pyright: ignore[reportAssignmentType]
@@ -75,7 +76,7 @@ class Run(SQLModel, table=True):
         CheckConstraint(
             "(status in ('completed', 'failed', 'cancelled')) = (completed_at is not null)", name="status"
         ),
-        # Most runs complete: these are what one looks for among them, and they cost the others nothing.
+        # Most runs complete. Users search for the others, and this index costs completed runs nothing.
         Index(
             "ix_runs_rare_status",
             "account_id",
@@ -113,9 +114,9 @@ class Run(SQLModel, table=True):
 
 
 class RunStep(SQLModel, table=True):
-    """What one step of a run did. Written once: the first result stands, whoever repeats the work.
+    """The result of one step of a run. Written once: the first result stays, even if the work is repeated.
 
-    The output of one that is `gathered` is that of its items.
+    The output of a step that is `gathered` is that of its items.
     """
 
     __tablename__ = "run_steps"  # pyright: ignore[reportAssignmentType]
@@ -140,7 +141,7 @@ class RunStep(SQLModel, table=True):
 
 
 class RunStepItem(SQLModel, table=True):
-    """What one item of an iterating step did. Written once, like a step."""
+    """The result of one item of an iterating step. Written once, like a step."""
 
     __tablename__ = "run_step_items"  # pyright: ignore[reportAssignmentType]
     __table_args__ = ({"postgresql_partition_by": "RANGE (run_id)"},)
@@ -159,7 +160,7 @@ STATUS: LiteralString = (
     "coalesce(r.status,"
     " case when w.status = 'running' and w.wake_at > now() then 'waiting' else w.status end)"
 )
-"""The status of a run `r` that may be work `w`: one that only naps has its executor still."""
+"""The status of a run `r` with work `w`, if any: a short wait in its executor counts as `waiting`."""
 DEFINITION_STEPS: LiteralString = (
     "(select json_agg(json_build_object('id', s->'id', 'type', s->'type')) from json_array_elements("
     " case json_typeof(v.definition->'steps') when 'array' then v.definition->'steps' end) s"
@@ -194,16 +195,16 @@ where s.run_id = any(%(ids)s) order by s.position
 
 
 async def get(connection: Connection, account_id: UUID, run_id: UUID, *, room: int = ROOM) -> RunView:
-    """Return the run object. Inputs and outputs for which it has no room are `Omitted`.
+    """Return the run object. Inputs and outputs that do not fit are `Omitted`.
 
     Args:
-        connection: any.
-        account_id: whose run it is.
+        connection: inside or outside a transaction.
+        account_id: the owner of the run.
         run_id: the run.
-        room: how many bytes its inputs and outputs have together, as JSON.
+        room: the highest size of its inputs and outputs together, in bytes of JSON.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the run is unknown, or another account's.
     """
     head, tail = _SELECT
     chosen: LiteralString = "select * from runs where account_id = %(account_id)s and id = %(id)s"
@@ -214,7 +215,7 @@ async def get(connection: Connection, account_id: UUID, run_id: UUID, *, room: i
 
 
 async def get_automation_id(connection: Connection, run_id: UUID) -> UUID:
-    """The workflow of a run, which must exist."""
+    """Return the workflow of a run, which must exist."""
     cursor = await connection.execute("select automation_id from runs where id = %s", (run_id,))
     row = await cursor.fetchone()
     assert row is not None
@@ -222,7 +223,7 @@ async def get_automation_id(connection: Connection, run_id: UUID) -> UUID:
 
 
 async def get_ended(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, RunView]:
-    """Return those of these runs that have ended, whosever they are, each with its `SMALL` values."""
+    """Return those of these runs that have ended, of any account, with values up to `SMALL`."""
     head, tail = _SELECT
     chosen: LiteralString = "select * from runs where id = any(%(ids)s) and completed_at is not null"
     views = await _views(connection, head + chosen + tail, {"ids": list(run_ids)}, SMALL)
@@ -230,7 +231,7 @@ async def get_ended(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUI
 
 
 async def get_output(connection: Connection, run_id: UUID) -> StoredJson | Omitted | None:
-    """Return the output of a run that has ended, whosever it is."""
+    """Return the output of an ended run of any account."""
     query: LiteralString = (
         "select r.output_of, " + OUTPUT_BYTES + " as bytes from runs r"
         " join run_steps s on s.run_id = r.id and s.step_id = r.output_of"
@@ -241,7 +242,7 @@ async def get_output(connection: Connection, run_id: UUID) -> StoredJson | Omitt
         return None
     ref = ValueRef(run_id, row["output_of"], "output")
     loaded = await run_values.load(connection, [ref]) if row["bytes"] <= ROOM else {}
-    return loaded.get(ref) or Omitted(bytes=row["bytes"], url=url_of(ValueRef(run_id, THE_RUN, "output")))
+    return loaded.get(ref) or Omitted(bytes=row["bytes"], url=value_url(ValueRef(run_id, THE_RUN, "output")))
 
 
 async def _views(
@@ -258,7 +259,7 @@ async def _views(
 
 
 async def read_steps(connection: Connection, run_ids: Sequence[UUID]) -> dict[UUID, list[dict[str, Any]]]:
-    """Return the steps of these runs that are done, in list order, without what they were given and gave."""
+    """Return the finished steps of these runs, in list order, without their inputs and outputs."""
     cursor = await connection.execute(_STEPS, {"ids": list(run_ids), "most": MAX_BYTES})
     steps: dict[UUID, list[dict[str, Any]]] = {}
     for step in await cursor.fetchall():
@@ -267,7 +268,7 @@ async def read_steps(connection: Connection, run_ids: Sequence[UUID]) -> dict[UU
 
 
 def _sizes(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[ValueRef, int]]:
-    """What the values of a run take in its object, which has the output of one step twice."""
+    """Yield the size of each value in the run object, which contains the output of one step twice."""
     yield ValueRef(run["id"], THE_RUN, "input"), run["input_bytes"]
     for step in steps:
         times = 2 if step["step_id"] == run["output_of"] else 1
@@ -278,7 +279,7 @@ def _sizes(run: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> Iterat
 def with_values(
     run_id: UUID, step: Mapping[str, Any], loaded: Mapping[ValueRef, StoredJson]
 ) -> dict[str, Any]:
-    """The row of a step, with its input and output as they are shown."""
+    """Return the row of a step, with its input and output in the form for answers."""
     refs = (ValueRef(run_id, step["step_id"], "input"), ValueRef(run_id, step["step_id"], "output"))
     return {**step, **{ref.part: shown(ref, step[f"{ref.part}_bytes"], loaded) for ref in refs}}
 
@@ -289,13 +290,13 @@ def _view(
     rows = [with_values(run["id"], step, loaded) for step in steps]
     output = next((row["output"] for row in rows if row["step_id"] == run["output_of"]), None)
     if isinstance(output, Omitted):
-        output = output.model_copy(update={"url": url_of(ValueRef(run["id"], THE_RUN, "output"))})
+        output = output.model_copy(update={"url": value_url(ValueRef(run["id"], THE_RUN, "output"))})
     given = shown(ValueRef(run["id"], THE_RUN, "input"), run["input_bytes"], loaded)
     return view_of(run | {"input": given, "output": output}, rows)
 
 
 async def get_status(connection: Connection, run_id: UUID) -> RunStatus | None:
-    """The status of a run, whosever it is; None if there is none."""
+    """Return the status of a run of any account; None if it does not exist."""
     select: LiteralString = "select " + STATUS + " as status"
     cursor = await connection.execute(
         select + " from runs r left join run_work w on w.run_id = r.id where r.id = %s", (run_id,)
@@ -305,14 +306,14 @@ async def get_status(connection: Connection, run_id: UUID) -> RunStatus | None:
 
 
 class Origin(NamedTuple):
-    """What a run came of, beside its input: the request, if it is kept, and when it was accepted."""
+    """The origin of a run beside its input: the request, if it is stored, and the time of acceptance."""
 
     request: Any
     queued_at: datetime
 
 
 async def get_origin(connection: Connection, run_id: UUID) -> Origin:
-    """What a run, which must exist, came of."""
+    """Return the origin of a run, which must exist."""
     cursor = await connection.execute("select request, queued_at from runs where id = %s", (run_id,))
     row = await cursor.fetchone()
     assert row is not None
@@ -320,12 +321,12 @@ async def get_origin(connection: Connection, run_id: UUID) -> Origin:
 
 
 class Pulse(NamedTuple):
-    """What is cheap to know of a run; while it stays the same, so does the run object.
+    """A cheap summary of a run; while it stays the same, so does the run object.
 
     Attributes:
         status: of the run.
-        steps: how many are done.
-        progress: a digest of what is under way.
+        steps: the number of finished steps.
+        progress: a digest of the progress under way.
     """
 
     status: RunStatus
@@ -334,15 +335,15 @@ class Pulse(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen."""
+        """Return whether the run has ended, so that nothing more will change."""
         return self.status in ("completed", "failed", "cancelled")
 
 
-async def pulse(connection: Connection, account_id: UUID, run_id: UUID) -> Pulse:
-    """How far the run is.
+async def get_pulse(connection: Connection, account_id: UUID, run_id: UUID) -> Pulse:
+    """Return the summary of a run.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the run is unknown, or another account's.
     """
     select: LiteralString = (
         "select " + STATUS + " as status, md5(w.progress::text) as progress,"

@@ -10,7 +10,7 @@ from language.triggers import Schedule, ScheduleTrigger
 from models.automations import run_targets
 from models.errors import Conflict, NotFound
 from models.runs import acceptance
-from models.runs.acceptance import Accepted, Event
+from models.runs.acceptance import RunAcceptance, RunRequest
 from models.schedules import schedules
 from models.schedules.automation_schedules import SHOWN, calendar_of
 from models.schedules.calendars import Calendar
@@ -20,17 +20,16 @@ _CATCH_UP = timedelta(hours=1)
 
 async def accept_due(
     connection: Connection, automation_id: UUID, come: datetime | None = None
-) -> Accepted | None:
+) -> RunAcceptance | None:
     """Accept the run of a workflow that is due; call it in a transaction.
 
-    However many times have passed since, it is one run: of the last time, if that is no more than an hour
-    ago. However many come for it, together or again, it is the same. Notify `models.runs.runs.QUEUED_CHANNEL`
-    after the commit.
+    Several missed times give one run, for the last of them, if that is no more than an hour ago. Repeated or
+    concurrent calls accept the same run. Notify `models.runs.runs.QUEUED_CHANNEL` after the commit.
 
     Args:
         connection: inside a transaction.
-        automation_id: which workflow; nothing happens if it is not due.
-        come: the moment that has come by the clock of its Schedule, which may be ahead of the database's.
+        automation_id: the workflow; nothing happens if it is not due.
+        come: the current time of its Schedule, whose clock may be ahead of the database's.
 
     Returns:
         The run; None if there is none.
@@ -46,7 +45,8 @@ async def accept_due(
     calendar = calendar_of(Schedule.model_validate(row["schedule"]), row["anchor"])
     moment, following = _last_due(calendar, row["next_run_at"], datetime.now(UTC))
     accepted = None if moment is None else await _accept(connection, row["account_id"], automation_id, moment)
-    # Last, since whoever changes the workflow locks it before this row; what it says by now stays.
+    # Last, because a change of the workflow locks the workflow before this row; a time that was changed
+    # meanwhile stays.
     await connection.execute(
         "update automation_schedules set next_run_at = %s, next_runs = %s"
         " where automation_id = %s and next_run_at = %s",
@@ -61,7 +61,7 @@ async def accept_due(
 
 
 def _last_due(calendar: Calendar, first: datetime, now: datetime) -> tuple[datetime | None, datetime]:
-    """Find the last time that is due and not too long ago, and the one after it; `first` is due."""
+    """Return the last time that is due and not too long ago, and the one after it; `first` is due."""
     now = max(now, first)
     if first < now - _CATCH_UP:
         first = calendar.next_after(now - _CATCH_UP)
@@ -73,14 +73,14 @@ def _last_due(calendar: Calendar, first: datetime, now: datetime) -> tuple[datet
 
 async def _accept(
     connection: Connection, account_id: UUID, automation_id: UUID, moment: datetime
-) -> Accepted | None:
+) -> RunAcceptance | None:
     try:
         target = await run_targets.event_target(connection, account_id, automation_id)
     except (NotFound, Conflict):
         return None  # paused or deleted a moment ago
     if not isinstance(target.trigger, ScheduleTrigger):
         return None
-    payload, key = schedules.payload_at(target.trigger, moment), f"schedule/{schedules.written(moment)}"
-    event = Event(target, "schedule", payload, dedupe_key=key)
+    payload, key = schedules.payload_at(target.trigger, moment), f"schedule/{schedules.format_moment(moment)}"
+    event = RunRequest(target, "schedule", payload, dedupe_key=key)
     [accepted] = await acceptance.accept(connection, [event])
     return accepted

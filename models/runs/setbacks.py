@@ -1,4 +1,4 @@
-"""Setbacks: what our code cannot take forward is set aside, for longer and longer; another build may."""
+"""Setbacks: runs that our code cannot execute are set aside, for longer and longer, for another build."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class VersionAside(SQLModel, table=True):
     """A version of a workflow that our code cannot read, or with whose runs it fails.
 
     Attributes:
-        setbacks: since when that is so, how often it was tried, and by which builds.
-        aside_until: until then it is not tried again.
+        setbacks: when that began, the number of attempts, and the builds that made them.
+        aside_until: the time until which it is not tried again.
     """
 
     __tablename__ = "versions_aside"  # pyright: ignore[reportAssignmentType]
@@ -47,16 +47,17 @@ def _seconds_aside(setbacks: Mapping[str, Any]) -> float:
 
 
 def _is_hopeless(setbacks: Mapping[str, Any]) -> bool:
-    """Whether a day and two builds of the code could not do it."""
+    """Return whether at least two builds have failed over more than a day."""
     since = datetime.fromisoformat(setbacks["since"])
     return len(setbacks["builds"]) > 1 and datetime.now(UTC) - since > _PATIENCE
 
 
 async def set_run_aside(connection: Connection, run_id: UUID, claim_id: UUID, build: str) -> bool:
-    """Put a run with which our code has failed back in its queue, for a minute, then longer and longer.
+    """Queue a run with which our code has failed again after a minute, then after longer and longer.
 
     Returns:
-        Whether it is hopeless: a day and two builds have failed. It is still its carrier's then, to be ended.
+        Whether it is hopeless: two builds have failed over a day. Then it stays with its carrier, to be
+        ended.
     """
     mine = (run_id, claim_id)
     cursor = await connection.execute(
@@ -78,12 +79,12 @@ async def set_run_aside(connection: Connection, run_id: UUID, claim_id: UUID, bu
 
 
 async def note_trial(connection: Connection, run_id: UUID, claim_id: UUID, build: str) -> bool:
-    """Note that a run with which workers were lost is tried alone: should it lose another, the note stands.
+    """Record that a run with which workers were lost is tried alone; if it loses another, the record remains.
 
-    What takes the run forward removes the note. `end_shift` gives it to the other suspects of the version.
+    Progress of the run removes the record. `end_shift` copies it to the other suspects of the version.
 
     Returns:
-        Whether it is hopeless: a day and two builds have failed. It is not to be tried then, but to be ended.
+        Whether it is hopeless: two builds have failed over a day. Then it must not be tried, but ended.
     """
     mine = (run_id, claim_id)
     cursor = await connection.execute(
@@ -104,18 +105,18 @@ async def note_trial(connection: Connection, run_id: UUID, claim_id: UUID, build
 async def set_version_aside(
     connection: Connection, automation_id: UUID, version: int, claims: Mapping[UUID, UUID], build: str
 ) -> bool:
-    """Put runs of a version with which our code fails back in their queue, for a while.
+    """Queue runs of a version with which our code fails again after a while.
 
     Args:
         connection: outside a transaction.
         automation_id: the workflow.
-        version: of it.
-        claims: by run, its `claim_id`. What comes to the version meanwhile follows them when it is claimed.
-        build: that has failed with it.
+        version: its version.
+        claims: by run, its `claim_id`. Later runs of the version follow when they are claimed.
+        build: the build that has failed with it.
 
     Returns:
-        Whether it is hopeless: a day and two builds have failed, and no run of it has gone on meanwhile.
-        These runs are still their carrier's then, to be ended.
+        Whether it is hopeless: two builds have failed over a day, and no run of it has advanced meanwhile.
+        Then these runs stay with their carrier, to be ended.
     """
     async with connection.transaction():
         cursor = await connection.execute(
@@ -142,7 +143,7 @@ async def set_version_aside(
 async def put_aside(
     connection: Connection, automation_id: UUID, version: int, claims: Mapping[UUID, UUID]
 ) -> None:
-    """Put runs of a version that is set aside back in their queue, untried, until it is tried again."""
+    """Queue runs of a version that is set aside, untried, for the time at which it is tried again."""
     await connection.execute(
         "update run_work w set status = 'queued', carrier = null, claim_id = null, wake_at = null,"
         " available_at = v.aside_until"
@@ -154,7 +155,7 @@ async def put_aside(
 
 
 async def is_version_aside(connection: Connection, automation_id: UUID, version: int) -> bool:
-    """Tell whether a version is set aside now."""
+    """Return whether a version is set aside now."""
     cursor = await connection.execute(
         "select from versions_aside where automation_id = %s and version = %s"
         " and aside_until > clock_timestamp()",
@@ -164,7 +165,7 @@ async def is_version_aside(connection: Connection, automation_id: UUID, version:
 
 
 async def take_version_back(connection: Connection, automation_id: UUID, version: int) -> None:
-    """Forget that a version was set aside: our code has taken a run of it forward."""
+    """Delete the record that a version was set aside, because a run of it has advanced."""
     await connection.execute(
         "delete from versions_aside where automation_id = %s and version = %s", (automation_id, version)
     )

@@ -1,8 +1,8 @@
-"""Shifts: the lease of a worker process for all runs that it takes forward.
+"""Shifts: the lease of a worker process for all runs that it executes.
 
-A worker proves that it lives by a counter in its row. Who has seen the same count for ten seconds, by a clock
-of its own, ends the shift: what it carried is queued. A run is its carrier's by the `claim_id` that its last
-claim gave it; that alone is the fence, see `models.runs.run_writes`.
+A worker proves that it lives by a counter in its row. A process that has seen the same count for ten seconds,
+by its own clock, ends the shift, and its runs are queued. A run belongs to its carrier by the `claim_id` of
+its last claim; only that is the fence, see `models.runs.run_writes`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from database import Connection
 from models.priorities import ALONE
 
 SILENT_SECONDS = 10
-"""A shift may be ended by others after so long without a beat."""
+"""Other processes may end a shift after this long without a beat."""
 
 UNFIT = -1
-"""The room of a worker that is not to be woken, be there room nowhere else."""
+"""The room of a worker that must not be woken, even if no other worker has room."""
 
 
 class Shift(SQLModel, table=True):
@@ -31,9 +31,10 @@ class Shift(SQLModel, table=True):
 
     Attributes:
         beats: the counter by which its worker proves that it lives.
-        beat_at: when it has last, by the database's clock: for people, and for whom to wake.
-        at_work: how many runs it had then.
-        room: how many more it would have taken; `UNFIT`: none, it was halted, late or stopping.
+        beat_at: the time of the last beat, by the database's clock: for people, and to choose a worker to
+        wake.
+        at_work: the number of its runs then.
+        room: the number of further runs it had room for; `UNFIT` if it was halted, late or stopping.
     """
 
     __tablename__ = "shifts"  # pyright: ignore[reportAssignmentType]
@@ -52,13 +53,13 @@ class Shift(SQLModel, table=True):
     room: int = Field(sa_column_kwargs={"server_default": text("-1")})
 
 
-class News(NamedTuple):
-    """What others have done to runs that are at work here.
+class ShiftChanges(NamedTuple):
+    """Changes by others to the runs of this worker.
 
     Attributes:
-        gone: they are at work no longer: they have ended, were cancelled, or are somebody else's.
-        woken: what they wait for has come, or may have.
-        at: what the database's clock showed.
+        gone: runs that it no longer has: they ended, were cancelled, or have another carrier.
+        woken: runs whose awaited event has come, or may have.
+        at: the time by the database's clock.
     """
 
     gone: set[UUID]
@@ -67,7 +68,7 @@ class News(NamedTuple):
 
 
 async def begin(connection: Connection, shift_id: UUID, worker_id: UUID) -> None:
-    """Begin a shift; that is its first beat. It takes nothing on before it has told its room."""
+    """Begin a shift; this counts as its first beat. It gets no runs before it has announced its room."""
     await connection.execute("insert into shifts (id, worker_id) values (%s, %s)", (shift_id, worker_id))
 
 
@@ -77,17 +78,19 @@ left join run_work w on w.run_id = n.run_id and w.claim_id = n.claim_id where w.
 """
 
 
-async def beat(connection: Connection, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> News | None:
-    """Prove that the worker lives, and find out what others did to its runs.
+async def beat(
+    connection: Connection, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]
+) -> ShiftChanges | None:
+    """Prove that the worker lives, and return the changes by others to its runs.
 
     Args:
         connection: outside a transaction.
-        shift_id: whose beat it is.
-        room: how many more runs it would take.
-        claims: by run at work, its `claim_id`.
+        shift_id: the shift.
+        room: the number of further runs that it has room for.
+        claims: the `claim_id` of each run at work.
 
     Returns:
-        None if somebody has ended the shift.
+        None if another process has ended the shift.
     """
     cursor = await connection.execute(
         "update shifts set beats = beats + 1, beat_at = clock_timestamp(), at_work = %s, room = %s"
@@ -100,7 +103,7 @@ async def beat(connection: Connection, shift_id: UUID, room: int, claims: Mappin
     cursor = await connection.execute(_NEWS, (list(claims), list(claims.values())))
     rows = await cursor.fetchall()
     gone = {one["run_id"] for one in rows if one["gone"]}
-    return News(gone, {one["run_id"] for one in rows} - gone, row["at"])
+    return ShiftChanges(gone, {one["run_id"] for one in rows} - gone, row["at"])
 
 
 _QUEUE_AGAIN: LiteralString = """
@@ -110,16 +113,16 @@ where run_id in (select run_id from run_work where {} order by run_id for update
 """
 
 
-async def leave(connection: Connection, shift_id: UUID) -> int:
-    """End one's own shift, and queue what is left of it; returns how many runs that are."""
+async def release(connection: Connection, shift_id: UUID) -> int:
+    """End the caller's own shift, and queue its remaining runs; return their number."""
     async with connection.transaction():
         await connection.execute("delete from shifts where id = %s", (shift_id,))
         cursor = await connection.execute(_QUEUE_AGAIN.format("carrier = %s"), (shift_id,))
     return cursor.rowcount
 
 
-async def give_back(connection: Connection, claims: Mapping[UUID, UUID]) -> int:
-    """Queue runs that one cannot go on with, as far as they are one's own still; returns how many."""
+async def requeue_runs(connection: Connection, claims: Mapping[UUID, UUID]) -> int:
+    """Queue runs that the caller cannot continue, as far as it still has them; return their number."""
     cursor = await connection.execute(
         _QUEUE_AGAIN.format("(run_id, claim_id) in (select * from unnest(%s::uuid[], %s::uuid[]))"),
         (list(claims), list(claims.values())),
@@ -128,7 +131,7 @@ async def give_back(connection: Connection, claims: Mapping[UUID, UUID]) -> int:
 
 
 async def find_carried(connection: Connection, shift_id: UUID) -> list[tuple[UUID, UUID]]:
-    """Find the runs that a shift carries, each with its `claim_id`."""
+    """Return the runs that a shift carries, each with its `claim_id`."""
     cursor = await connection.execute(
         "select run_id, claim_id from run_work where carrier = %s and status = 'running'", (shift_id,)
     )
@@ -136,27 +139,27 @@ async def find_carried(connection: Connection, shift_id: UUID) -> list[tuple[UUI
 
 
 async def end(connection: Connection, shift_id: UUID, beats: int) -> int | None:
-    """End a shift that has stood still, and queue what it carried.
+    """End a shift whose counter stands still, and queue its runs.
 
     Returns:
-        How many runs that were; None if it has beaten since, or is over.
+        The number of runs; None if the shift has beaten since, or has ended.
     """
     cursor = await connection.execute("select end_shift_2(%s, %s, %s) as runs", (shift_id, beats, ALONE))
     row = await cursor.fetchone()
     return row["runs"] if row else None
 
 
-class Others:
-    """The shifts that a process has seen, and since when the count of each stands still."""
+class ObservedShifts:
+    """The shifts that a process has seen, and the time since which each counter stands still."""
 
     def __init__(self) -> None:
         self._seen: dict[UUID, tuple[int, float]] = {}
         self._looked_at = float("-inf")
 
     async def find_silent(self, connection: Connection) -> list[tuple[UUID, int]]:
-        """Look at all shifts; find those that have stood still for long enough, with their count.
+        """Read all shifts; return those whose counter has stood still for long enough, with their count.
 
-        While nobody could look, nobody could beat either: such a while does not count.
+        A period in which this process could not read does not count: others could not beat then either.
         """
         cursor = await connection.execute("select id, beats from shifts")
         now = time.clock_gettime(time.CLOCK_BOOTTIME)

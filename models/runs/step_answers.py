@@ -1,7 +1,7 @@
-"""Answers: what steps are given from outside, or count, before their records say so.
+"""Step answers: outputs of steps that come from outside, or from counting, before they are recorded.
 
-The first answer to a step stands, whoever brings it: somebody who resumes it, or the clock when its time is
-over. It is kept while its run goes on.
+The first answer to a step counts, from a person who resumes it or from the clock when its time is over. It is
+stored until its run ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AT_ONCE = 1000
 
 
 class RunAnswer(SQLModel, table=True):
-    """The answer to a step of a run that goes on: what its output is to be."""
+    """The answer to a step of an unfinished run: the step's future output."""
 
     __tablename__ = "run_answers"  # pyright: ignore[reportAssignmentType]
 
@@ -33,7 +33,7 @@ class RunAnswer(SQLModel, table=True):
 
 
 class RememberedKey(SQLModel, table=True):
-    """A key that a workflow remembers: since when, until when, and how often it came."""
+    """A key that a workflow remembers: its first time, its expiry, and its count."""
 
     __tablename__ = "remembered_keys"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (Index("ix_remembered_keys_expires_at", "expires_at"),)
@@ -48,7 +48,7 @@ class RememberedKey(SQLModel, table=True):
 
 
 async def answer(connection: Connection, run_id: UUID, step_id: str, output: Any) -> bool:
-    """Store the answer to a step; say whether it is the first."""
+    """Store the answer to a step; return whether it is the first."""
     cursor = await connection.execute(
         "insert into run_answers (run_id, step_id, output, answered_at) values (%s, %s, %s, now())"
         " on conflict do nothing",
@@ -58,7 +58,7 @@ async def answer(connection: Connection, run_id: UUID, step_id: str, output: Any
 
 
 async def replace(connection: Connection, run_id: UUID, step_id: str, output: Any) -> None:
-    """Store another answer in the place of the one to a step, in the transaction that has stored it."""
+    """Replace the answer to a step, in the transaction that has stored it."""
     await connection.execute(
         "update run_answers set output = %s where run_id = %s and step_id = %s",
         (Json(output), run_id, step_id),
@@ -66,7 +66,7 @@ async def replace(connection: Connection, run_id: UUID, step_id: str, output: An
 
 
 async def find(connection: Connection, run_id: UUID, step_id: str) -> Any:
-    """Find the answer to a step; None if there is none."""
+    """Return the answer to a step; None if there is none."""
     cursor = await connection.execute(
         "select output from run_answers where run_id = %s and step_id = %s", (run_id, step_id)
     )
@@ -75,7 +75,7 @@ async def find(connection: Connection, run_id: UUID, step_id: str) -> Any:
 
 
 async def wake(connection: Connection, run_ids: Collection[UUID]) -> None:
-    """Have runs look for what has come for them, in the transaction in which it comes.
+    """Make runs check for new answers, in the transaction that stores these.
 
     Notify `models.runs.runs.QUEUED_CHANNEL` after the commit.
     """
@@ -84,13 +84,13 @@ async def wake(connection: Connection, run_ids: Collection[UUID]) -> None:
 
 @dataclass(frozen=True)
 class Counting:
-    """What a workflow is to count.
+    """The keys that a workflow counts.
 
     Attributes:
-        automation_id: of the workflow.
-        keys: what is counted, each once.
+        automation_id: the workflow.
+        keys: the keys to count, each once.
         ttl: the seconds after which a key is forgotten.
-        renew: count them from the key's last time, and not from its first.
+        renew: whether the seconds count from the key's last time, instead of its first.
     """
 
     automation_id: UUID
@@ -99,7 +99,7 @@ class Counting:
     renew: bool = False
 
 
-# In the order of the keys, so that two runs that count the same ones cannot wait for each other.
+# In the order of the keys, so that two runs that count the same keys cannot deadlock.
 _REMEMBER = """
 insert into remembered_keys as k (automation_id, key, first_at, expires_at, count)
 select %(automation)s, key, now(), now() + make_interval(secs => %(ttl)s), 1
@@ -115,21 +115,22 @@ returning key, count > 1 as seen, iso_time(first_at) as first_at, count
 async def remember(
     connection: Connection, counting: Counting, *, run_id: UUID, step_id: str, several: bool = False
 ) -> Any:
-    """Count keys of a workflow, once for each step of a run however often it is asked.
+    """Count keys of a workflow, once for each step of a run, even if the call is repeated.
 
     Args:
         connection: outside a transaction.
-        counting: what.
-        run_id: for which run.
-        step_id: for which step.
-        several: how to answer.
+        counting: the keys and how to count them.
+        run_id: the run.
+        step_id: its step.
+        several: whether to return the form for several keys.
 
     Returns:
-        `{"seen", "first_at", "count"}` of the one key: whether it had been counted before, since when, and
-        how often with this time. Of several `{"new", "known"}`: those that had not been, and those that had.
+        `{"seen", "first_at", "count"}` of a single key: whether it was counted before, its first time, and
+        its count including this one. For several keys `{"new", "known"}`: those not counted before, and the
+        others.
     """
     async with connection.transaction():
-        # Whoever does the same at this moment waits here.
+        # A concurrent call for the same step waits here.
         if not await answer(connection, run_id, step_id, None):
             return await find(connection, run_id, step_id)
         values = {
@@ -149,7 +150,7 @@ async def remember(
 
 
 async def purge(connection: Connection) -> int:
-    """Delete answers and prompts whose runs have ended, and keys that are forgotten; returns how many."""
+    """Delete answers and prompts of ended runs, and keys that have expired; return their number."""
     deleted = 0
     for statement in (
         "delete from run_answers where (run_id, step_id) in (select run_id, step_id from run_answers a"

@@ -1,4 +1,7 @@
-"""Runs that should have gone on, counted: sweeps mend each kind within seconds, or something is wrong."""
+"""Stuck runs: runs that should have advanced.
+
+Sweeps repair each kind within seconds, so a count signals an error.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,18 @@ from typing import LiteralString, NamedTuple
 from database import Connection
 from models.runs.own_runs import UNTAKEN_SECONDS, WORKFLOW
 
-# Sweeps need a moment; and a timer of Temporal's is waited for before they do it.
+# Sweeps need a moment; and they wait for Temporal's own timers first.
 _MOMENT_SECONDS = 5
 
 
 class StuckRuns(NamedTuple):
-    """How many runs are stuck, by what they are stuck at; and how many wait for a place.
+    """The numbers of stuck runs by kind, and of runs that wait for a place.
 
     Attributes:
-        untaken: were handed over to workflows of their own, and nothing has taken them up.
-        overdue: wait for a time that is over.
-        held: are held at a gate that has room.
-        own_backlog: are to have workflows of their own, and wait for places: not stuck, if that shrinks.
+        untaken: runs that were handed to workflows of their own but not taken up.
+        overdue: runs that wait for a time that is over.
+        held: runs that are held at a gate that has room.
+        own_backlog: runs that need workflows of their own and wait for places: not stuck, if this shrinks.
     """
 
     untaken: int
@@ -27,7 +30,7 @@ class StuckRuns(NamedTuple):
     own_backlog: int
 
 
-# Each part reads an index that has little more than what is counted.
+# Each part reads an index that has little more than the rows to count.
 _COUNT: LiteralString = """
 select
   (select count(*) from run_work
@@ -48,7 +51,7 @@ select
 
 
 async def count(connection: Connection) -> StuckRuns:
-    """Count them."""
+    """Count the stuck runs."""
     given = {"workflow": WORKFLOW, "untaken": UNTAKEN_SECONDS + _MOMENT_SECONDS, "moment": _MOMENT_SECONDS}
     cursor = await connection.execute(_COUNT, given)
     row = await cursor.fetchone()

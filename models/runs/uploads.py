@@ -1,8 +1,8 @@
 """Uploads: files that were sent to workflows and became runs; the API calls them batches.
 
-A run names its upload. While some go on, what has become of the others is counted among the runs between its
-first and its last by their ids: they were accepted together, so there are hardly others between them. When
-all have ended, the counts are kept by whoever looks first.
+A run has the id of its upload. While some runs are unfinished, the others are counted among the runs between
+the upload's first and last id: they were accepted together, so there are hardly others between them. When all
+have ended, the first reader stores the counts.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from database import Connection
 from models import audit
 from models.audit import Actor
 from models.automations import run_targets
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.errors import NotFound
 from models.runs import acceptance
-from models.runs.acceptance import Event
+from models.runs.acceptance import RunRequest
 from models.runs.run_bounds import UnfinishedRuns
 from models.views import View
 
@@ -34,10 +34,11 @@ class Upload(SQLModel, table=True):
     """A file that was sent to a workflow.
 
     Attributes:
-        first_run_id, last_run_id: of its runs, by their ids.
-        runs_completed, runs_failed, runs_cancelled: how these ended; none until that is kept.
-        cancelled_at: when somebody wanted those ended that had not.
-        completed_at: when the last of them ended; none until that is kept.
+        first_run_id, last_run_id: the smallest and the greatest id of its runs.
+        runs_completed, runs_failed, runs_cancelled: the numbers of its runs by final status; null until they
+        are stored.
+        cancelled_at: when its unfinished runs were cancelled on request.
+        completed_at: when the last of its runs ended; null until the counts are stored.
     """
 
     __tablename__ = "uploads"  # pyright: ignore[reportAssignmentType]
@@ -78,7 +79,7 @@ async def accept(
     connection: Connection,
     actor: Actor,
     upload_id: UUID,
-    target: Target,
+    target: RunTarget,
     batches: AsyncIterable[Sequence[Any]],
     unfinished: UnfinishedRuns,
 ) -> None:
@@ -86,10 +87,10 @@ async def accept(
 
     Args:
         connection: inside a transaction.
-        actor: whose workflow it is, and who sends the file.
-        upload_id: the id for it. If there is such an upload, nothing happens: this was done before.
-        target: the workflow, from `targets.event_target`.
-        batches: at least one input, some at a time. What reading them raises undoes all.
+        actor: the owner of the workflow, and the one who sends the file.
+        upload_id: the id for it. If this upload exists, the call is a repeat and changes nothing.
+        target: the workflow, from `run_targets.event_target`.
+        batches: at least one input, some at a time. An error in reading undoes everything.
         unfinished: the bound on runs that have not ended.
 
     Raises:
@@ -102,7 +103,7 @@ async def accept(
     await run_targets.event_target(connection, target.account_id, target.automation_id)
     run_ids: list[UUID] = []
     async for batch in batches:
-        events = [Event(target, "file_upload", payload, upload_id=upload_id) for payload in batch]
+        events = [RunRequest(target, "file_upload", payload, upload_id=upload_id) for payload in batch]
         await unfinished.check(connection, target.account_id, len(events))
         await acceptance.accept(connection, events)
         run_ids += [event.run_id for event in events]
@@ -123,7 +124,8 @@ _RUNS_OF: LiteralString = (
     "runs r where r.account_id = u.account_id and r.id between u.first_run_id and u.last_run_id"
     " and r.upload_id = u.id"
 )
-# In one statement, so that a run that ends meanwhile counts once. Most runs complete: what is left has.
+# In one statement, so that a run that ends meanwhile counts once. Most runs complete: their number is the
+# remainder.
 _SHOWN: LiteralString = f"""
 select u.*, w.unfinished, w.begun, r.failed, r.cancelled from uploads u
 left join lateral (
@@ -136,7 +138,7 @@ left join lateral (
 ) r on u.completed_at is null
 where u.account_id = %(account_id)s and u.id = %(id)s
 """
-# Runs that are no longer kept cannot say when they ended.
+# Deleted runs no longer have the time of their end.
 _KEEP_COUNTS: LiteralString = f"""
 update uploads kept set runs_failed = e.failed, runs_cancelled = e.cancelled,
   runs_completed = u.runs_total - e.failed - e.cancelled, completed_at = coalesce(e.completed_at, now())
@@ -151,15 +153,15 @@ where kept.id = u.id and kept.completed_at is null and u.completed_at is null
 
 
 async def get(connection: Connection, account_id: UUID, upload_id: UUID) -> UploadView:
-    """An upload, and how far it is.
+    """Return an upload with its progress.
 
     Args:
         connection: outside a transaction.
-        account_id: whose.
-        upload_id: which.
+        account_id: the owner.
+        upload_id: the upload.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the upload is unknown, or another account's.
     """
     row = await _row(connection, account_id, upload_id)
     if row["completed_at"] is None and row["unfinished"] == 0:
@@ -203,13 +205,13 @@ def _status(
 
 
 async def note_cancel(connection: Connection, actor: Actor, upload_id: UUID) -> UUID:
-    """Note that an upload is to be cancelled, if it goes on; call it in a transaction, then `cancel_some`.
+    """Record that an unfinished upload is to be cancelled; call it in a transaction, then `cancel_some`.
 
     Returns:
         The id of its workflow.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the upload is unknown, or another account's.
     """
     row = await _row(connection, actor.account_id, upload_id)
     if row["completed_at"] is None and row["unfinished"]:
@@ -222,12 +224,12 @@ async def note_cancel(connection: Connection, actor: Actor, upload_id: UUID) -> 
     return row["automation_id"]
 
 
-async def tend(connection: Connection, kept: timedelta) -> None:
-    """Keep the counts of uploads whose runs have ended, and forget uploads whose runs are kept no longer.
+async def expire(connection: Connection, kept: timedelta) -> None:
+    """Store the counts of uploads whose runs have ended, and delete uploads whose runs were deleted.
 
     Args:
         connection: outside a transaction.
-        kept: how long runs are kept after their end.
+        kept: the time for which runs are kept after their end.
     """
     cursor = await connection.execute("select id from uploads where completed_at is null")
     for row in await cursor.fetchall():

@@ -1,4 +1,4 @@
-"""Worker processes that are alive: they sign in here every second, and are forgotten when they stop."""
+"""Live worker processes: each updates its row every second, and deletes it when it stops."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _ALIVE_SECONDS = 15
 
 
 class Worker(SQLModel, table=True):
-    """One worker process.
+    """A worker process.
 
     Attributes:
-        halted: it claims no runs, since it does not trust itself.
-        loop_lag: the longest that its event loop lagged since it signed in before, in seconds.
-        reaches_temporal: Temporal has answered it lately.
-        address: from where it connects to the database; None over a socket of this machine.
+        halted: whether it claims no runs, because it is unfit.
+        loop_lag: the longest lag of its event loop since the update before, in seconds.
+        reaches_temporal: whether Temporal has answered it lately.
+        address: of its end of the connection to the database; None over a socket of this machine.
     """
 
     __tablename__ = "workers"  # pyright: ignore[reportAssignmentType]
@@ -36,13 +36,13 @@ class Worker(SQLModel, table=True):
     address: str | None = Field(sa_column=Column(INET, server_default=text("inet_client_addr()")))
 
 
-class Alive(NamedTuple):
-    """The workers that live, as one of them sees them.
+class LiveWorkers(NamedTuple):
+    """The live workers, as one of them sees them.
 
     Attributes:
-        number: how many there are.
-        is_first: it is the first of them: one of them does what one alone has to.
-        leads: it is the first of those that reach Temporal: one of these does what concerns that.
+        number: the number of live workers.
+        is_first: whether this worker is the first: the first does the work that must be done only once.
+        leads: whether it is the first of those that reach Temporal: that one does such work with Temporal.
     """
 
     number: int
@@ -58,7 +58,7 @@ async def sign_in(
     loop_lag: float = 0.0,
     reaches_temporal: bool = False,
 ) -> None:
-    """Say that this worker is alive, and how it is (see `Worker`); forget those long silent."""
+    """Record that this worker is alive, with its state (see `Worker`); delete long silent ones."""
     await connection.execute(
         "insert into workers (id, started_at, seen_at, halted, loop_lag, reaches_temporal)"
         " values (%s, now(), now(), %s, %s, %s) on conflict (id) do update"
@@ -70,12 +70,12 @@ async def sign_in(
 
 
 async def sign_out(connection: Connection, worker_id: UUID) -> None:
-    """Say that this worker has stopped."""
+    """Delete the row of this worker, because it stops."""
     await connection.execute("delete from workers where id = %s", (worker_id,))
 
 
-async def alive(connection: Connection) -> int:
-    """How many workers have signed in within the last 15 seconds."""
+async def count_alive(connection: Connection) -> int:
+    """Return the number of workers that were alive within the last 15 seconds."""
     cursor = await connection.execute(
         "select count(*)::int as n from workers where seen_at > now() - make_interval(secs => %s)",
         (_ALIVE_SECONDS,),
@@ -84,8 +84,8 @@ async def alive(connection: Connection) -> int:
     return row["n"] if row else 0
 
 
-async def find_alive(connection: Connection, worker_id: UUID) -> Alive:
-    """Find out how many workers live, and whether this one is the first of them."""
+async def find_alive(connection: Connection, worker_id: UUID) -> LiveWorkers:
+    """Return the number of live workers, and whether this one is the first of them."""
     cursor = await connection.execute(
         "select count(*)::int as number,"
         " coalesce((array_agg(id order by id))[1] = %(me)s, false) as is_first,"
@@ -95,11 +95,11 @@ async def find_alive(connection: Connection, worker_id: UUID) -> Alive:
     )
     row = await cursor.fetchone()
     assert row is not None
-    return Alive(**row)
+    return LiveWorkers(**row)
 
 
 async def count_halted(connection: Connection) -> int:
-    """How many of these claim no runs."""
+    """Return the number of live workers that claim no runs."""
     cursor = await connection.execute(
         "select count(*)::int as n from workers where halted and seen_at > now() - make_interval(secs => %s)",
         (_ALIVE_SECONDS,),
@@ -108,8 +108,8 @@ async def count_halted(connection: Connection) -> int:
     return row["n"] if row else 0
 
 
-async def longest_loop_lag(connection: Connection) -> float:
-    """The longest `loop_lag` of these, in seconds; 0 if there is none."""
+async def get_longest_loop_lag(connection: Connection) -> float:
+    """Return the longest `loop_lag` of live workers, in seconds; 0 if there is none."""
     cursor = await connection.execute(
         "select coalesce(max(loop_lag), 0) as seconds from workers"
         " where seen_at > now() - make_interval(secs => %s)",

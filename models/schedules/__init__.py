@@ -1,1 +1,1 @@
-"""Schedules: calendars, and when what has one is due."""
+"""Schedules: calendars, and the times at which rows with a schedule are due."""

@@ -1,4 +1,4 @@
-"""When workflows with a schedule are due: a row for each that has been active."""
+"""The schedules of workflows: a row for each that has been active with one."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from language.triggers import Schedule, ScheduleTrigger, Trigger
 from models.schedules.calendars import Calendar
 
 SHOWN = 5
-"""How many of the next times of a workflow are shown."""
+"""The number of next times of a workflow that are shown."""
 
 
 class AutomationSchedule(SQLModel, table=True):
     """The schedule of a workflow.
 
     Attributes:
-        schedule: as the current version of the workflow has it, or had it when it was last active.
-        anchor: what the schedule counts from.
+        schedule: that of the workflow's current version, or of the version that was last active.
+        anchor: the moment from which the schedule counts.
         next_run_at: when it is due; null while the workflow is not active.
-        next_runs: that and the times after it, as many as are shown.
-        scheduled_for: what its Temporal Schedule was last told of that.
-        ended: the workflow is deleted or has another trigger; the row goes with the Schedule.
+        next_runs: that time and the following ones, as many as are shown.
+        scheduled_for: the `next_run_at` that its Temporal Schedule last got.
+        ended: whether the workflow is deleted or has another trigger; the row is deleted after its Schedule.
     """
 
     __tablename__ = "automation_schedules"  # pyright: ignore[reportAssignmentType]
@@ -59,13 +59,13 @@ class AutomationSchedule(SQLModel, table=True):
 
 
 def calendar_of(schedule: Schedule, anchor: datetime) -> Calendar:
-    """The occurrences of a schedule that `models.schedules.schedules` finds nothing wrong with."""
+    """Return the calendar of a schedule in which `models.schedules.schedules` finds no errors."""
     every = None if schedule.every is None else timedelta(**schedule.every.model_dump(exclude_none=True))
     return Calendar(schedule.frequency, schedule.cron, schedule.timezone or "UTC", anchor, every)
 
 
 def next_times(trigger: Trigger) -> list[datetime]:
-    """When a workflow that is made active now would be due; none without a schedule."""
+    """Return the next times of a workflow if it became active now; none without a schedule."""
     if not isinstance(trigger, ScheduleTrigger):
         return []
     now = datetime.now(UTC)
@@ -75,10 +75,10 @@ def next_times(trigger: Trigger) -> list[datetime]:
 async def save(
     connection: Connection, account_id: UUID, automation_id: UUID, definition: Definition, status: Status
 ) -> None:
-    """Have a workflow be due as its definition says; call it in the transaction that stores this.
+    """Store the schedule of a definition; call it in the transaction that stores the definition.
 
-    A schedule that stays as it is goes on. A new one counts from now; a period also when the workflow
-    becomes active.
+    An unchanged schedule continues. A new one counts from now, and so does a period whose workflow becomes
+    active again.
     """
     trigger = definition.trigger
     if not isinstance(trigger, ScheduleTrigger):
@@ -121,7 +121,7 @@ async def save(
 
 
 async def end(connection: Connection, automation_id: UUID) -> None:
-    """Have a workflow be due no more; call it in the transaction that says why."""
+    """End the schedule of a workflow; call it in the transaction of the cause."""
     await connection.execute(
         "update automation_schedules set ended = true, next_run_at = null, next_runs = '{}'"
         " where automation_id = %s",
@@ -130,7 +130,7 @@ async def end(connection: Connection, automation_id: UUID) -> None:
 
 
 async def purge_ended(connection: Connection, automation_id: UUID) -> None:
-    """Delete a row whose Schedule has been removed, unless the workflow has a schedule again."""
+    """Delete a row whose Temporal Schedule was deleted, unless the workflow has a schedule again."""
     await connection.execute(
         "delete from automation_schedules where automation_id = %s and ended", (automation_id,)
     )

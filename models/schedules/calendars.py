@@ -1,4 +1,4 @@
-"""Calendars: when a schedule is due."""
+"""Calendars: the times at which a schedule is due."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ _STEPS = {"hourly": timedelta(hours=1)}
 _DAYS = {"daily": 1, "weekly": 7, "biweekly": 14}
 _MONTHS = {"monthly": 1, "quarterly": 3}
 _SHORTEST = {"monthly": timedelta(days=28), "quarterly": timedelta(days=90)}
-# A cron shows its least distance within two hours of every minute.
-# The rarest, the 29th of February on a certain weekday, is due at least twice in 80 years.
+# The shortest distance of a cron appears within two hours after each minute. The rarest cron, 29 February on
+# a certain weekday, is due at least twice in 80 years.
 _SAMPLE, _SAMPLED = 121, timedelta(days=81 * 366)
 
 
 @dataclass(frozen=True)
 class Calendar:
-    """Occurrences by a frequency or a period, which count from an anchor, or by a cron.
+    """The occurrences of a frequency or a period, which count from an anchor, or of a cron.
 
-    The rules for days that are short, and for clocks that change, are those of docs/calendars.md.
+    docs/calendars.md has the rules for short months and for changes of the clock.
 
     Args:
         frequency: hourly, daily, weekly, biweekly, monthly or quarterly.
-        cron: five fields that `models.schedules.schedules.cron_errors` finds nothing wrong with.
-        timezone: an IANA name; a period has no use for it.
-        anchor: the moment that all but a cron count from, aware; parts of a second are dropped. It is not an
+        cron: five fields in which `models.schedules.schedules.cron_errors` finds no errors.
+        timezone: an IANA name; a period does not use it.
+        anchor: the moment from which all but a cron count, aware; fractions of a second are dropped. It is
+        not an
             occurrence itself, and nothing is due before it.
-        every: a period, whatever clocks do.
+        every: a period, independent of changes of the clock.
 
     Raises:
         ValueError: unless one of frequency, cron and every is given, and the frequency is known.
@@ -52,7 +53,7 @@ class Calendar:
             raise ValueError(f"there is no frequency {self.frequency!r}")
 
     def next_after(self, moment: datetime) -> datetime:
-        """Find the first occurrence after a moment.
+        """Return the first occurrence after a moment.
 
         Args:
             moment: aware.
@@ -60,29 +61,30 @@ class Calendar:
         Returns:
             A moment in UTC, in whole seconds, later than both the moment and the anchor.
         """
-        # In UTC, for Python compares moments of one zone by their wall clocks.
+        # In UTC, because Python compares moments of the same zone by wall-clock time.
         anchor = self.anchor.astimezone(UTC)
         after = max(moment.astimezone(UTC), anchor)
         anchor = anchor.replace(microsecond=0)
         if self.cron is not None:
             times = CronSim(self.cron, after.astimezone(ZoneInfo(self.timezone)))
-            # In the second pass of an hour that is repeated, times of the first may come before it.
+            # In a repeated hour, CronSim may return times of the first pass during the second one.
             return next(at for at in (time.astimezone(UTC) for time in times) if at > after)
         if step := self.every or _STEPS.get(self.frequency or ""):
             return anchor + ((after - anchor) // step + 1) * step
         return next(at for at in self._dates(anchor, after) if at > after)
 
     def following(self, moment: datetime, number: int) -> list[datetime]:
-        """Find so many occurrences after a moment; as `next_after`."""
+        """Return this many occurrences after a moment; as `next_after`."""
         times = [moment]
         for _ in range(number):
             times.append(self.next_after(times[-1]))
         return times[1:]
 
     def period(self) -> timedelta:
-        """The least time between two occurrences while clocks do not change.
+        """Return the shortest time between two occurrences, without changes of the clock.
 
-        Of a cron it is the least among the first 120 after the anchor; of months 28 days, of quarters 90.
+        For a cron it is the shortest among the first 120 after the anchor; for months 28 days, for quarters
+        90.
         """
         if self.cron is not None:
             return _least_distance(self.cron, self.anchor.astimezone(UTC))
@@ -95,11 +97,11 @@ class Calendar:
         )
 
     def _dates(self, anchor: datetime, after: datetime) -> Iterator[datetime]:
-        """Yield the occurrences of a frequency of days or months, from one no later than is wanted."""
+        """Yield the occurrences of a frequency of days or months, from one that is early enough."""
         zone = ZoneInfo(self.timezone)
         first, local = anchor.astimezone(zone).replace(tzinfo=None, fold=0), after.astimezone(zone)
         frequency = self.frequency or ""
-        # The one before the last is the first tried, for a time that clocks skip may move to the next day.
+        # Starts one occurrence early, because a skipped wall time may move to the next day.
         if months := _MONTHS.get(frequency):
             passed = ((local.year - first.year) * 12 + local.month - first.month) // months
             walls = (_months_later(first, number * months) for number in count(max(1, passed - 1)))
@@ -107,18 +109,18 @@ class Calendar:
             days = _DAYS[frequency]
             passed = (local.date() - first.date()).days // days
             walls = (first + timedelta(days=number * days) for number in count(max(1, passed - 1)))
-        # With fold 0, a wall time that clocks skip has the offset before, and one repeated is the first.
+        # With fold 0, a skipped wall time has the offset before the change, and a repeated one is the first.
         return (wall.replace(tzinfo=zone).astimezone(UTC) for wall in walls)
 
 
-@lru_cache(maxsize=1024)  # a rare cron takes 25 ms, and each chunk of a run asks
+@lru_cache(maxsize=1024)  # a rare cron takes 25 ms, and each chunk of a run needs this
 def _least_distance(cron: str, start: datetime) -> timedelta:
     times = takewhile(lambda at: at < start + _SAMPLED, islice(CronSim(cron, start), _SAMPLE))
     return min(later - earlier for earlier, later in pairwise(times))
 
 
 def _months_later(first: datetime, months: int) -> datetime:
-    """The same day and time so many months later, or the last day of a shorter month."""
+    """Return the same day and time this many months later, or the last day of a shorter month."""
     years, month = divmod(first.month - 1 + months, 12)
     year = first.year + years
     return first.replace(year=year, month=month + 1, day=min(first.day, monthrange(year, month + 1)[1]))

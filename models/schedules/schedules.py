@@ -1,4 +1,4 @@
-"""Schedules: whether one can be used, and what would be right where it cannot."""
+"""The validation of schedules, with corrections in the messages."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ _FROM = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def errors_of(definition: Definition) -> Iterator[Finding]:
-    """What is wrong with the schedule of a definition's trigger, and with what it starts runs with."""
+    """Find the errors in the schedule of a definition's trigger, and in the input for its runs."""
     if isinstance(definition.trigger, ScheduleTrigger):
         yield from schedule_errors(definition.trigger.schedule, "/trigger/schedule")
         yield from _input_errors(definition, payload_at(definition.trigger, _FROM))
 
 
 def payload_at(trigger: ScheduleTrigger, moment: datetime) -> Any:
-    """The `trigger` of the expressions of a run that is due at this moment: the input, else that moment.
+    """Return the `trigger` for the expressions of a run due at this moment: the input, else the moment.
 
     Args:
-        trigger: of the workflow.
+        trigger: the workflow's trigger.
         moment: in UTC.
     """
-    return {"scheduled_for": written(moment)} if trigger.input is None else trigger.input
+    return {"scheduled_for": format_moment(moment)} if trigger.input is None else trigger.input
 
 
-def written(moment: datetime) -> str:
-    """A moment in UTC as it stands in runs, such as 2026-11-23T09:00:00Z."""
+def format_moment(moment: datetime) -> str:
+    """Return a moment in UTC in the format of runs, such as 2026-11-23T09:00:00Z."""
     return moment.isoformat().replace("+00:00", "Z")
 
 
 def _input_errors(definition: Definition, payload: Any) -> Iterator[Finding]:
-    """Where the `trigger` of every run fails the workflow's own `input_schema`, if that is in order."""
+    """Find the errors of the `trigger` of every run against the workflow's own, valid `input_schema`."""
     if definition.input_schema is None or any(inputs.errors_of(definition)):
         return
     try:
@@ -63,7 +63,7 @@ def _input_errors(definition: Definition, payload: Any) -> Iterator[Finding]:
 
 
 def schedule_errors(schedule: Schedule, pointer: str) -> Iterator[Finding]:
-    """What is wrong with a schedule that stands at a pointer."""
+    """Find the errors in the schedule at a pointer."""
     every = schedule.every
     if [schedule.cron, every, schedule.frequency].count(None) != 2:
         yield Finding(pointer, "one_schedule", "Give one of cron, every, frequency.")
@@ -79,7 +79,7 @@ def schedule_errors(schedule: Schedule, pointer: str) -> Iterator[Finding]:
 
 
 def timezone_errors(name: str, pointer: str) -> Iterator[Finding]:
-    """What is wrong with the name of a time zone that stands at a pointer."""
+    """Find the errors in the name of a time zone at a pointer."""
     if name not in _zones():
         hint = suggestion(name, _zones()) or " Names are like Europe/Berlin."
         yield Finding(pointer, "unknown_timezone", f"There is no such time zone.{hint}")
@@ -91,7 +91,7 @@ def _zones() -> frozenset[str]:
 
 
 def cron_errors(text: str, pointer: str) -> Iterator[Finding]:
-    """What is wrong with a cron expression of five fields that stands at a pointer."""
+    """Find the errors in the cron expression of five fields at a pointer."""
     parts = text.split()
     if len(parts) != len(_PARTS):
         message = f"A cron has five fields ({', '.join(_PARTS)}), as in 0 9 * * MON-FRI."

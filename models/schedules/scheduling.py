@@ -1,7 +1,7 @@
-"""When rows are due that have a Temporal Schedule: what their Schedules are told, and what these missed.
+"""The synchronisation of rows with their Temporal Schedules.
 
-A row has `next_run_at`, when it is due, and `scheduled_for`, what its Schedule was last told of that. The row
-is the truth: where the two differ, its Schedule is told again.
+A row has `next_run_at`, when it is due, and `scheduled_for`, the value that its Schedule last got. The row is
+the truth: if the two differ, the Schedule is updated again.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from uuid import UUID
 
 from database import Connection
 
-# Any constant beside the hash of an id.
+# Any constant: the second part of the lock is the hash of an id.
 _SCHEDULING = 0x5C4ED
 
 
 class Due(NamedTuple):
-    """When a row is due next, and its account; never, while it is paused."""
+    """The next time at which a row is due, and its account; None while it is paused."""
 
     id: UUID
     account_id: UUID
@@ -31,9 +31,9 @@ class ScheduledTable:
     """A table whose rows have Schedules.
 
     Attributes:
-        name: of the table.
-        key: its column with the id that Schedules bear.
-        gone: the condition for a row that only waits for its Schedule to be removed.
+        name: the name of the table.
+        key: the column with the id that is in the names of Schedules.
+        gone: the condition for a row that only waits for its Schedule to be deleted.
     """
 
     name: LiteralString
@@ -41,7 +41,7 @@ class ScheduledTable:
     gone: LiteralString
 
     async def find_due(self, connection: Connection, *, seconds_late: int = 0, limit: int) -> list[UUID]:
-        """Find rows that were due so long ago, the oldest first, and for which nobody has come."""
+        """Return rows that have been due for this long but were not started, the oldest first."""
         return await self._find(
             connection,
             "next_run_at <= statement_timestamp() - make_interval(secs => %s) order by next_run_at limit %s",
@@ -50,7 +50,7 @@ class ScheduledTable:
         )
 
     async def find_unscheduled(self, connection: Connection, limit: int) -> list[UUID]:
-        """Find rows whose Schedule has not been told when they are due."""
+        """Return rows whose Schedule does not have their next time yet."""
         return await self._find(
             connection,
             f"scheduled_for is distinct from next_run_at and not ({self.gone}) order by {self.key} limit %s",
@@ -58,7 +58,7 @@ class ScheduledTable:
         )
 
     async def find_gone(self, connection: Connection, limit: int = 20) -> list[UUID]:
-        """Find rows that only wait for their Schedule to be removed."""
+        """Return rows that only wait for their Schedule to be deleted."""
         return await self._find(connection, f"{self.gone} order by {self.key} limit %s", limit)
 
     async def _find(self, connection: Connection, where: LiteralString, *values: int) -> list[UUID]:
@@ -66,9 +66,9 @@ class ScheduledTable:
         return [row["id"] for row in await cursor.fetchall()]
 
     async def try_to_lock(self, connection: Connection, ids: Sequence[UUID]) -> list[UUID]:
-        """Have the Schedules of rows for oneself until the transaction ends; give those that one has.
+        """Lock the Schedules of rows until the transaction ends; return the ids that were free.
 
-        The rows are not locked: whoever changes them is not held up, and is found to have done so later.
+        The rows themselves are not locked: a change of a row is not delayed, and is noticed later.
         """
         cursor = await connection.execute(
             "select id from unnest(%s::uuid[]) as given (id)"
@@ -78,10 +78,10 @@ class ScheduledTable:
         return [row["id"] for row in await cursor.fetchall()]
 
     async def lock_schedules(self, connection: Connection, ids: Sequence[UUID]) -> list[Due]:
-        """Have the Schedules of rows for oneself until the transaction ends.
+        """Lock the Schedules of rows until the transaction ends.
 
         Returns:
-            When each is due now; without those that another is at, or that are gone.
+            The next time of each; without rows that are locked elsewhere or gone.
         """
         locked = await self.try_to_lock(connection, ids)
         cursor = await connection.execute(
@@ -92,9 +92,10 @@ class ScheduledTable:
         return [Due(**row) for row in await cursor.fetchall()]
 
     async def mark_scheduled(self, connection: Connection, told: Sequence[Due]) -> list[Due]:
-        """Note what Schedules were told; give those whose rows are being changed, of which it is not noted.
+        """Record the times that Schedules got; return those whose rows are being changed.
 
-        They need `mark_changed`: the change may bring back the time that is noted from before.
+        These are not recorded and need `mark_changed`: the concurrent change may restore the time that is
+        recorded from before.
         """
         cursor = await connection.execute(
             f"update {self.name} t set scheduled_for = d.at"
@@ -107,7 +108,7 @@ class ScheduledTable:
         return [due for due in told if due.id not in noted]
 
     async def mark_changed(self, connection: Connection, told: Due) -> None:
-        """Note what a Schedule was told, once who changes its row has done so; in no transaction."""
+        """Record the time that a Schedule got, after waiting for a change of its row; in no transaction."""
         await connection.execute(
             f"update {self.name} set scheduled_for = %s where {self.key} = %s", (told.at, told.id)
         )
@@ -115,14 +116,14 @@ class ScheduledTable:
     async def reconcile(
         self, connection: Connection, scheduled: Mapping[UUID, datetime | None]
     ) -> Collection[UUID]:
-        """Have those Schedules told again that say something else than their rows.
+        """Mark the Schedules that differ from their rows, so that they are updated again.
 
         Args:
-            connection: any.
-            scheduled: id → when its Schedule comes next; None if it does not.
+            connection: inside or outside a transaction.
+            scheduled: id → the next time of its Schedule; None if it has none.
 
         Returns:
-            Those of rows that are not there.
+            The ids without a row.
         """
         cursor = await connection.execute(
             f"select {self.key} as id, {self.gone} as is_gone, next_run_at from {self.name}"

@@ -1,4 +1,4 @@
-"""Deliveries: an event on its way to an endpoint, and the log of the attempts to bring it there."""
+"""Deliveries: events on their way to endpoints, and the log of the attempts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ DeliveryStatus = Literal["pending", "delivered", "failed"]
 
 
 class DeliveryRow(SQLModel, table=True):
-    """An event for one endpoint. While it is `pending`, it is a row of `delivery_work` too."""
+    """The delivery of an event to one endpoint.
+
+    While it is `pending`, it also has a row in `delivery_work`.
+    """
 
     __tablename__ = "deliveries"  # pyright: ignore[reportAssignmentType]
     __table_args__ = (
@@ -57,7 +60,7 @@ class DeliveryRow(SQLModel, table=True):
 
 
 class DeliveryAttempt(SQLModel, table=True):
-    """One attempt: what was answered, or why nothing was."""
+    """An attempt: its answer, or why there was none."""
 
     __tablename__ = "delivery_attempts"  # pyright: ignore[reportAssignmentType]
     __table_args__ = ({"postgresql_partition_by": "RANGE (delivery_id)"},)
@@ -73,7 +76,7 @@ class DeliveryAttempt(SQLModel, table=True):
 
 
 class AttemptError(View):
-    """Why an attempt was no success."""
+    """The reason why an attempt failed."""
 
     code: str = Described(description="A stable snake_case word.")
     message: str = Described(description="The same in a sentence.")
@@ -130,7 +133,7 @@ async def list_page(
     before: UUID | None = None,
     limit: int = 20,
 ) -> tuple[list[DeliveryView], UUID | None]:
-    """The account's deliveries, newest first, and the id to continue `before`, if there is more."""
+    """Return the account's deliveries, newest first, and the `before` of the next page, if there is one."""
     wanted = {
         "account_id": account_id, "endpoint_id": endpoint_id, "status": status, "event_type": event_type,
         "id": before, "limit": limit + 1,
@@ -154,10 +157,10 @@ async def list_page(
 
 
 async def get(connection: Connection, account_id: UUID, delivery_id: UUID) -> DeliveryDetail:
-    """A delivery with the log of its attempts.
+    """Return a delivery with the log of its attempts.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the delivery is unknown, or another account's.
     """
     cursor = await connection.execute(
         "select * from deliveries where id = %s and account_id = %s", (delivery_id, account_id)
@@ -185,7 +188,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _payloads(connection: Connection, rows: Sequence[dict[str, Any]]) -> dict[UUID, dict[str, Any]]:
-    """The events of deliveries as they are sent, by id; found in their weeks alone, as they are named."""
+    """Return the events of deliveries in the form in which they are sent; only their partitions are read."""
     cursor = await connection.execute(
         "select id, type, data::text as data, created_at from events where id = any(%s)",
         ([row["event_id"] for row in rows],),
@@ -212,10 +215,10 @@ async def _last_answers(connection: Connection, rows: Sequence[dict[str, Any]]) 
 
 
 async def new_test(connection: Connection, account_id: UUID, endpoint_id: UUID) -> Delivery:
-    """Make up the delivery of a `webhook.test`: it is sent first and stored then, by `store_test`.
+    """Return the delivery of a `webhook.test`: it is sent first and stored by `store_test` afterwards.
 
     Raises:
-        NotFound: no such endpoint of the account.
+        NotFound: the account has no such endpoint.
     """
     cursor = await connection.execute(
         "select id as endpoint_id, account_id, url, sealed, time_ordered_id() as event_id,"
@@ -234,7 +237,7 @@ async def new_test(connection: Connection, account_id: UUID, endpoint_id: UUID) 
 
 
 async def store_test(connection: Connection, sent: Delivery, attempt: Attempt) -> None:
-    """Write down a test that was sent, with its event; call it in a transaction."""
+    """Store a test that was sent, with its event; call it in a transaction."""
     error = None if attempt.code is None else {"code": attempt.code, "message": attempt.message}
     await connection.execute(
         "insert into events (id, account_id, type, data, created_at) values (%s, %s, %s, %s, %s)",

@@ -1,4 +1,4 @@
-"""What brings deliveries back whose workflow or worker has failed, and what is known of the backlog."""
+"""The recovery of deliveries whose workflow or worker has failed, and the size of the backlog."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from database import Connection
 from models.webhooks.delivery_work import QUEUE
 from models.work_queue import count_by_status
 
-# So late the sweeps queue what waits: its batch may have others at work for long, or nobody to see to it.
+# Sweeps queue waiting deliveries this late: their batch may be busy, or have no worker.
 _OVERDUE_SECONDS = 1
 
 
 async def queue_overdue(connection: Connection, limit: int = 1000) -> int:
-    """Queue deliveries that were due a second ago, and that their batch has not queued. Returns how many."""
+    """Queue deliveries that are a second overdue, because their batch did not; return their number."""
     cursor = await connection.execute(
         QUEUE + "status = 'waiting' and delivery_id = any(array(select delivery_id from delivery_work"
         " where status = 'waiting' and wake_at < statement_timestamp() - make_interval(secs => %s)"
@@ -23,8 +23,8 @@ async def queue_overdue(connection: Connection, limit: int = 1000) -> int:
     return cursor.rowcount
 
 
-async def give_back(connection: Connection, batch_id: UUID) -> int:
-    """Queue what is left of a batch whose workflow has closed; the batch is gone. Returns how many."""
+async def requeue_batch(connection: Connection, batch_id: UUID) -> int:
+    """Delete a batch whose workflow has closed, and queue its remaining deliveries; return their number."""
     async with connection.transaction():
         await connection.execute("delete from delivery_batches where id = %s", (batch_id,))
         cursor = await connection.execute(QUEUE + "batch_id = %s and status = 'running'", (batch_id,))
@@ -32,12 +32,12 @@ async def give_back(connection: Connection, batch_id: UUID) -> int:
 
 
 async def count_unfinished(connection: Connection) -> dict[str, int]:
-    """Return how many deliveries of the installation have not ended, by status."""
+    """Return the number of deliveries of the installation that have not ended, by status."""
     return await count_by_status(connection, "delivery_work", "queued", "running", "waiting")
 
 
 async def delete_empty_batches(connection: Connection) -> int:
-    """Delete batches of an hour ago that have no delivery left. Returns how many there were."""
+    """Delete batches without deliveries that are an hour old; return their number."""
     cursor = await connection.execute(
         "delete from delivery_batches b where probed_at < now() - interval '1 hour'"
         " and not exists (select from delivery_work w where w.batch_id = b.id)"

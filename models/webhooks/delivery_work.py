@@ -1,8 +1,8 @@
 """The work of deliveries: a row for each that has not ended, and the batches in which they are sent.
 
 A delivery is `queued`, `running` in the batch that has claimed it, or `waiting` for its next attempt; the
-workflow of the batch holds the timer. What an attempt brought is written under the fence of the batch's
-executor: whoever takes a batch up again puts in its own id, and what the one before still writes is dropped.
+workflow of the batch holds the timer. Results of attempts are written under the fence of the batch's
+executor: a new executor stores its own id in the batch, and later writes of the one before are dropped.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from database import Connection
 from models.work_queue import WorkflowTable
 
 MAX_ROWS = 256
-"""How many deliveries are claimed at a time at most."""
+"""The highest number of deliveries in a claim."""
 ACCOUNT_WINDOW = 192
-"""How many deliveries of an account are at work at a time."""
-# After so many failures in a row an endpoint gets so many requests in so many seconds, and has no more at
-# work, until one succeeds.
+"""The highest number of deliveries of an account that are at work."""
+# After this many failures in a row an endpoint gets this many requests in this many seconds, and has no more
+# at work, until one succeeds.
 _STRIKES, _THROTTLED_ROWS, _THROTTLED_SECONDS = 4, 32, 1.0
 
 
@@ -33,9 +33,9 @@ class DeliveryWork(SQLModel, table=True):
     """A delivery that has not ended.
 
     Attributes:
-        attempts: how many there were.
-        tries: how many of them since it last began the schedule.
-        manual: the next attempt was asked for by hand.
+        attempts: the number of attempts.
+        tries: the number of attempts since it last began its schedule.
+        manual: whether the next attempt was requested by hand.
     """
 
     __tablename__ = "delivery_work"  # pyright: ignore[reportAssignmentType]
@@ -71,9 +71,9 @@ class DeliveryBatchRow(SQLModel, table=True):
     """Deliveries that were claimed together.
 
     Attributes:
-        executor: the attempt at the activity that sends them; none before the first.
-        started_at: when Temporal had accepted the start of its workflow.
-        probed_at: when somebody last looked whether its workflow sees to it, or it was claimed.
+        executor: the attempt at the activity that sends them; null before the first.
+        started_at: when Temporal accepted the start of its workflow.
+        probed_at: when it was claimed, or its workflow was last probed.
     """
 
     __tablename__ = "delivery_batches"  # pyright: ignore[reportAssignmentType]
@@ -92,7 +92,7 @@ class DeliveryBatchRow(SQLModel, table=True):
 
 
 class Batch(NamedTuple):
-    """A batch whose workflow is to be started, with how many deliveries."""
+    """A batch whose workflow must be started, and the number of its deliveries."""
 
     id: UUID
     deliveries: int
@@ -109,11 +109,11 @@ BATCHES = WorkflowTable(
 
 
 class Claim(NamedTuple):
-    """What a claim came to.
+    """The result of a claim.
 
     Attributes:
-        claimed: how many deliveries the batch has; there is none with 0.
-        seconds: until an endpoint that is paused or held to a rate has its turn; None if none is.
+        claimed: the number of deliveries in the batch; with 0 there is no batch.
+        seconds: the time until a paused or rate-limited endpoint can be served; None if there is none.
     """
 
     claimed: int
@@ -121,17 +121,17 @@ class Claim(NamedTuple):
 
 
 async def claim(connection: Connection, batch_id: UUID, *, window: int, rows: int = MAX_ROWS) -> Claim | None:
-    """Claim what waits, of all endpoints together, up to `rows` deliveries; None if nothing waits.
+    """Claim queued deliveries of all endpoints, up to `rows`; return None if none wait.
 
-    Accounts and endpoints that were served longest ago go first. An account has at most as many at work as
-    are free, and no more than a quarter of a batch while others wait; an endpoint at most as many as its
+    Accounts and endpoints that were served longest ago go first. An account has at most as many deliveries at
+    work as are free, and at most a quarter of a batch while others wait; an endpoint at most as many as its
     account has free.
 
     Args:
         connection: outside a transaction.
-        batch_id: of the batch to be, new.
-        window: how many deliveries the installation may have at work.
-        rows: how many to claim at most.
+        batch_id: the id of the new batch.
+        window: the highest number of deliveries that the installation has at work.
+        rows: the highest number of deliveries to claim.
     """
     cursor = await connection.execute(
         "select * from claim_deliveries(%s, %s, %s, %s, %s, %s, %s)",
@@ -143,15 +143,15 @@ async def claim(connection: Connection, batch_id: UUID, *, window: int, rows: in
 
 @dataclass(frozen=True)
 class Delivery:
-    """A delivery that is to be sent.
+    """A delivery to send.
 
     Attributes:
         sealed: the endpoint's secrets and headers.
-        attempts: how many there were.
-        tries: how many of them since it last began the schedule.
-        manual: this one was asked for by hand.
+        attempts: the number of earlier attempts.
+        tries: the number of those since it last began its schedule.
+        manual: whether this attempt was requested by hand.
         data: of the event, as JSON.
-        depth: how many runs have led to the event; none is null.
+        depth: the number of runs that led to the event; None for none.
     """
 
     delivery_id: UUID
@@ -182,16 +182,16 @@ where w.batch_id = %s and w.status = 'running' order by w.available_at, w.delive
 """
 
 
-async def take(connection: Connection, batch_id: UUID, executor: UUID) -> list[Delivery]:
-    """Take a batch up, from whoever had it before. Returns what of it is to be sent.
+async def take_batch(connection: Connection, batch_id: UUID, executor: UUID) -> list[Delivery]:
+    """Take up a batch, from an earlier executor if there is one; return the deliveries to send.
 
     Args:
         connection: outside a transaction.
-        batch_id: of the batch; an unknown one has nothing.
-        executor: the fence, new: from now on only what is written under it counts.
+        batch_id: the batch; an unknown one has no deliveries.
+        executor: the new fence: from now on only writes under it count.
     """
     async with connection.transaction():
-        # Exclusively, so that a write that has begun is over before.
+        # An exclusive lock, so that a write that has begun ends first.
         await connection.execute("select from delivery_batches where id = %s for update", (batch_id,))
         await connection.execute(
             "update delivery_batches set executor = %s, probed_at = clock_timestamp() where id = %s",
@@ -204,7 +204,7 @@ async def take(connection: Connection, batch_id: UUID, executor: UUID) -> list[D
 
 
 async def _depths(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[UUID, int]:
-    """How many runs have led to the events that runs have caused, by the id of the event."""
+    """Return the number of runs that led to each event that was caused by a run, by event id."""
     told = {row["event_id"]: orjson.loads(row["data"]) for row in rows if row["event_type"] in _OF_RUNS}
     runs = {event_id: UUID(data["run_id"]) for event_id, data in told.items() if data["run_id"] is not None}
     if not runs:
@@ -217,7 +217,7 @@ async def _depths(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> 
 
 
 async def find_unsent(connection: Connection, batch_ids: Sequence[UUID]) -> set[UUID]:
-    """Find which of some batches nobody has taken up yet."""
+    """Return which of these batches have not been taken up."""
     cursor = await connection.execute(
         "select id from delivery_batches where id = any(%s) and executor is null", (list(batch_ids),)
     )
@@ -234,10 +234,10 @@ select extract(epoch from wake_at - clock_timestamp())::float as seconds from le
 """
 
 
-async def look(connection: Connection, batch_id: UUID) -> float | None:
-    """Say in how many seconds the first delivery of a batch is due; None if none waits.
+async def get_batch_state(connection: Connection, batch_id: UUID) -> float | None:
+    """Return the seconds until the first delivery of a batch is due; None if none waits.
 
-    A batch that has no delivery left is gone with that.
+    A batch without deliveries is deleted.
     """
     cursor = await connection.execute(_LEFT, {"id": batch_id})
     row = await cursor.fetchone()
@@ -248,17 +248,17 @@ QUEUE: LiteralString = (
     "update delivery_work set status = 'queued', available_at = clock_timestamp(), batch_id = null,"
     " wake_at = null where "
 )
-"""Queues deliveries; to be completed by which."""
+"""Queues deliveries; a condition must be appended."""
 
 
 async def queue_due(connection: Connection, batch_id: UUID) -> tuple[int, float | None]:
     """Queue the deliveries of a batch whose next attempt is due.
 
     Returns:
-        How many were queued, and the seconds until the next is due; None if none waits.
+        The number of queued deliveries, and the seconds until the next is due; None if none waits.
     """
     cursor = await connection.execute(
         QUEUE + "status = 'waiting' and batch_id = %s and wake_at <= clock_timestamp()", (batch_id,)
     )
     queued = cursor.rowcount
-    return queued, await look(connection, batch_id)
+    return queued, await get_batch_state(connection, batch_id)

@@ -1,4 +1,4 @@
-"""Fenced writes of deliveries: record what attempts brought, if the executor still holds their batches."""
+"""Fenced writes of deliveries: attempts are recorded if the executor still holds their batches."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Ending = Literal["delivered", "failed", "retry"]
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt at a delivery, as it ended.
+    """The result of an attempt at a delivery.
 
     Attributes:
-        duration_ms: how long it took.
-        response_status: None if no answer came.
-        response_body: its beginning, without NUL.
+        duration_ms: its duration.
+        response_status: None if there was no answer.
+        response_body: the beginning of the body, without NUL.
         code: of the failure; None if it succeeded.
         message: the same for people.
-        retry_after: seconds that the receiver asked to wait.
+        retry_after: the seconds that the receiver asked to wait.
     """
 
     manual: bool
@@ -41,14 +41,14 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a delivery: its attempt, and what follows.
+    """A change of a delivery: its attempt, and the effects.
 
     Attributes:
-        ending: what becomes of the delivery.
-        delay: seconds to its next attempt, if there is one.
-        pause: seconds for which the endpoint gets nothing.
-        gone: the receiver says that the endpoint is gone for good.
-        ours: the fault is the service's own, and is not held against the endpoint.
+        ending: the next state of the delivery.
+        delay: the seconds to its next attempt, if there is one.
+        pause: the seconds for which the endpoint gets nothing.
+        gone: whether the receiver answered that the endpoint is gone for good.
+        ours: whether the fault is the service's own, which does not count against the endpoint.
     """
 
     batch_id: UUID
@@ -63,7 +63,7 @@ class Change:
 
     @property
     def size(self) -> int:
-        """Roughly the bytes of it."""
+        """The approximate size in bytes."""
         return 512 + len(self.attempt.response_body or "")
 
 
@@ -75,8 +75,8 @@ with asked as materialized (
 )"""
 _LOCK_BATCHES = "select from delivery_batches where id = any(%s) order by id for key share"
 _LOCK_WORK = "select from delivery_work where delivery_id = any(%s) order by delivery_id for update"
-# All rows that it joins are locked before it: a statement that waits for locks and reads partitions may crash
-# Postgres 18 (see `models.runs.run_writes`).
+# All joined rows are locked before: a statement that waits for locks and reads partitions may crash Postgres
+# 18 (see `models.runs.run_writes`).
 _RECORD: LiteralString = (
     _ASKED
     + """, held as materialized (
@@ -138,16 +138,16 @@ select id, case when gone then 'gone' else 'failing' end as reason from states w
 
 
 async def record_attempts_if_leased(connection: Connection, changes: Sequence[Change]) -> set[UUID]:
-    """Write what attempts brought, each fenced by its batch; call it in a transaction.
+    """Record attempts, each fenced by its batch; call it in a transaction.
 
-    An endpoint that is gone, or has only failed for five days, is switched off with that.
+    An endpoint that is gone, or has only failed for five days, is switched off.
 
     Args:
         connection: inside a transaction.
-        changes: one a delivery at the most.
+        changes: at most one for each delivery.
 
     Returns:
-        The deliveries that were written; what is missing is its executor's no longer.
+        The deliveries that were written; a missing one no longer belongs to its executor.
     """
     ids = [change.delivery_id for change in changes]
     asked = {"changes": orjson.dumps([_written(change) for change in changes]).decode()}

@@ -1,4 +1,4 @@
-"""Endpoints: where an account wants events to go, and how they are signed for it."""
+"""Endpoints: the addresses to which an account's events are sent, and the secrets that sign them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sealing import Keyring
 
 MAX_ENDPOINTS = 100
 PATIENCE = timedelta(days=5)
-"""An endpoint that has only failed for so long is switched off."""
+"""An endpoint that has only failed for this long is switched off."""
 _PURPOSE = "endpoints"
 _MOST_PREVIOUS = 10
 
@@ -37,12 +37,12 @@ class Endpoint(SQLModel, table=True):
 
     Attributes:
         events: event types, prefixes (`monitor.*`) and `*`.
-        sealed: `Sending`, as JSON.
-        rate_limit: deliveries a minute at most.
+        sealed: `EndpointSecrets`, as JSON.
+        rate_limit: the highest number of deliveries a minute.
         disabled_reason: why the service has switched it off.
-        failing_since: when the first of the failures was that no success has followed.
-        strikes: how many failures that were.
-        paused_until: it gets nothing until then.
+        failing_since: the first of the failures since the last success.
+        strikes: the number of these failures.
+        paused_until: the time until which it gets nothing.
         next_at: the theoretical arrival time of its token bucket.
         served_at: when deliveries for it were last claimed.
     """
@@ -90,28 +90,28 @@ class EndpointView(View):
 
 @dataclass(frozen=True)
 class PreviousSecret:
-    """A secret that was replaced, and until when it signs too."""
+    """A secret that was replaced, and the time until which it still signs."""
 
     secret: str
     until: datetime
 
 
 @dataclass(frozen=True)
-class Sending:
-    """What is secret of an endpoint: how requests to it are signed, and the headers that go along."""
+class EndpointSecrets:
+    """The secret data of an endpoint: the secrets that sign requests to it, and their further headers."""
 
     secret: str
     previous: Sequence[PreviousSecret] = ()
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def secrets_at(self, moment: datetime) -> list[str]:
-        """The secrets that sign then, newest first."""
+        """Return the secrets that sign at this moment, newest first."""
         return [self.secret, *(one.secret for one in self.previous if one.until > moment)]
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What an account chooses of an endpoint."""
+class EndpointSettings:
+    """The settings of an endpoint."""
 
     url: str
     events: Sequence[str]
@@ -122,7 +122,7 @@ class Chosen:
 
 
 async def has_listener(connection: Connection, account_id: UUID, event_type: str) -> bool:
-    """Say whether an active endpoint of the account gets events of a type."""
+    """Return whether an active endpoint of the account gets events of a type."""
     cursor = await connection.execute(
         "select exists (select from endpoints where account_id = %s and is_active"
         " and events && event_patterns(%s)) as found",
@@ -132,13 +132,13 @@ async def has_listener(connection: Connection, account_id: UUID, event_type: str
     return row is not None and row["found"]
 
 
-def seal(keyring: Keyring, endpoint_id: UUID, sending: Sending) -> bytes:
-    """Seal what is secret of an endpoint."""
+def seal(keyring: Keyring, endpoint_id: UUID, sending: EndpointSecrets) -> bytes:
+    """Seal the secret data of an endpoint."""
     return keyring.seal(_PURPOSE, orjson.dumps(asdict(sending)), str(endpoint_id))
 
 
-def unseal(keyring: Keyring, endpoint_id: UUID, sealed: bytes) -> Sending:
-    """Open what is secret of an endpoint.
+def unseal(keyring: Keyring, endpoint_id: UUID, sealed: bytes) -> EndpointSecrets:
+    """Open the secret data of an endpoint.
 
     Raises:
         UnsealError: it was sealed with a key that is not in the keyring.
@@ -147,18 +147,18 @@ def unseal(keyring: Keyring, endpoint_id: UUID, sealed: bytes) -> Sending:
     previous = [
         PreviousSecret(one["secret"], datetime.fromisoformat(one["until"])) for one in held["previous"]
     ]
-    return Sending(held["secret"], previous, held["headers"])
+    return EndpointSecrets(held["secret"], previous, held["headers"])
 
 
 async def create(
-    connection: Connection, keyring: Keyring, actor: Actor, chosen: Chosen, secret: str
+    connection: Connection, keyring: Keyring, actor: Actor, chosen: EndpointSettings, secret: str
 ) -> EndpointView:
-    """Make an endpoint; call it in a transaction.
+    """Create an endpoint; call it in a transaction.
 
     Raises:
         Conflict: the account has 100 endpoints.
     """
-    # One at a time for an account, so that none comes in over the bound.
+    # The lock makes creations of an account run one after the other, so that the limit holds.
     await connection.execute("select from accounts where id = %s for no key update", (actor.account_id,))
     cursor = await connection.execute(
         "select count(*)::int as n, time_ordered_id() as id from endpoints where account_id = %s",
@@ -174,7 +174,7 @@ async def create(
         " created_at, updated_at) values (%s, %s, %s, %s, %s, %s, %s, %s, now(), now())",
         (
             endpoint_id, actor.account_id, chosen.url, list(chosen.events), chosen.description,
-            seal(keyring, endpoint_id, Sending(secret, headers=chosen.headers)), chosen.rate_limit,
+            seal(keyring, endpoint_id, EndpointSecrets(secret, headers=chosen.headers)), chosen.rate_limit,
             chosen.is_active,
         ),
     )  # fmt: skip
@@ -186,7 +186,7 @@ async def create(
 
 
 async def list_all(connection: Connection, keyring: Keyring, account_id: UUID) -> list[EndpointView]:
-    """The account's endpoints, newest first."""
+    """Return the account's endpoints, newest first."""
     cursor = await connection.execute(
         "select * from endpoints where account_id = %s order by id desc", (account_id,)
     )
@@ -194,21 +194,21 @@ async def list_all(connection: Connection, keyring: Keyring, account_id: UUID) -
 
 
 async def get(connection: Connection, keyring: Keyring, account_id: UUID, endpoint_id: UUID) -> EndpointView:
-    """One endpoint.
+    """Return one endpoint.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the endpoint is unknown, or another account's.
     """
     return _view(keyring, await _row(connection, account_id, endpoint_id))
 
 
 async def load_sending(
     connection: Connection, keyring: Keyring, account_id: UUID, endpoint_id: UUID
-) -> tuple[str, Sending]:
-    """The URL of an endpoint, and how requests to it are signed.
+) -> tuple[str, EndpointSecrets]:
+    """Return the URL and the secret data of an endpoint.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the endpoint is unknown, or another account's.
     """
     row = await _row(connection, account_id, endpoint_id)
     return row["url"], unseal(keyring, endpoint_id, row["sealed"])
@@ -217,24 +217,24 @@ async def load_sending(
 async def change(
     connection: Connection, keyring: Keyring, actor: Actor, endpoint_id: UUID, changes: Mapping[str, Any]
 ) -> EndpointView:
-    """Change what `changes` names (fields of `Chosen`); call it in a transaction.
+    """Change the settings in `changes` (fields of `EndpointSettings`); call it in a transaction.
 
-    Switching an endpoint on forgets its failures: what waited for it goes out.
+    Switching an endpoint on resets its failures: waiting deliveries are sent.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the endpoint is unknown, or another account's.
     """
     row = await _row(connection, actor.account_id, endpoint_id, lock="for no key update")
     before = _view(keyring, row)
     sending = unseal(keyring, endpoint_id, row["sealed"])
-    was = Chosen(
+    was = EndpointSettings(
         before.url, before.events, before.description, before.headers, before.rate_limit, before.is_active
     )
     chosen = replace(was, **changes)
-    # Resealed only with new headers: what is secret stays as it is otherwise.
+    # Sealed again only with new headers: otherwise the secret data stays unchanged.
     sealed = row["sealed"]
     if chosen.headers != sending.headers:
-        sealed = seal(keyring, endpoint_id, Sending(sending.secret, sending.previous, chosen.headers))
+        sealed = seal(keyring, endpoint_id, EndpointSecrets(sending.secret, sending.previous, chosen.headers))
     await connection.execute(
         "update endpoints set url = %s, events = %s, description = %s, sealed = %s, rate_limit = %s,"
         " is_active = %s, updated_at = now() where id = %s",
@@ -265,33 +265,33 @@ async def rotate_secret(
     secret: str,
     overlap: timedelta,
 ) -> datetime:
-    """Give an endpoint another secret; call it in a transaction.
+    """Replace an endpoint's secret; call it in a transaction.
 
     Args:
         connection: inside a transaction.
-        keyring: seals it.
-        actor: whose endpoint it is, and who changes it.
-        endpoint_id: which.
-        secret: the new one.
-        overlap: for how long those before sign too, at most.
+        keyring: seals the secret.
+        actor: the owner of the endpoint, and the one who changes it.
+        endpoint_id: the endpoint.
+        secret: the new secret.
+        overlap: the longest time for which earlier secrets still sign.
 
     Returns:
-        Until when that is.
+        The end of this time.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the endpoint is unknown, or another account's.
     """
     row = await _row(connection, actor.account_id, endpoint_id, lock="for no key update")
     sending = unseal(keyring, endpoint_id, row["sealed"])
     now = datetime.now(UTC)
     until = now + overlap
-    # Who lets none overlap wants none that is older to go on either.
+    # A shorter overlap also shortens the time of older secrets.
     earlier = [PreviousSecret(one.secret, min(one.until, until)) for one in sending.previous]
     previous = [one for one in (PreviousSecret(sending.secret, until), *earlier) if one.until > now]
     previous = previous[:_MOST_PREVIOUS]
     await connection.execute(
         "update endpoints set sealed = %s, updated_at = now() where id = %s",
-        (seal(keyring, endpoint_id, Sending(secret, previous, sending.headers)), endpoint_id),
+        (seal(keyring, endpoint_id, EndpointSecrets(secret, previous, sending.headers)), endpoint_id),
     )
     await audit.record(
         connection, actor, "webhook.secret_rotated", Target("webhook", endpoint_id, row["url"])
@@ -300,13 +300,13 @@ async def rotate_secret(
 
 
 async def delete(connection: Connection, actor: Actor, endpoint_id: UUID) -> None:
-    """Delete an endpoint; call it in a transaction. What it has not got yet has failed; the log stays.
+    """Delete an endpoint; call it in a transaction. Its pending deliveries fail; the log stays.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the endpoint is unknown, or another account's.
     """
     row = await _row(connection, actor.account_id, endpoint_id)
-    # Its deliveries come first, as they do where attempts are recorded; then what was queued meanwhile.
+    # Deliveries are locked first, in the same order as recorded attempts; then those queued meanwhile.
     await _give_up_deliveries(connection, endpoint_id)
     await _row(connection, actor.account_id, endpoint_id, lock="for update")
     await _give_up_deliveries(connection, endpoint_id)
@@ -327,9 +327,9 @@ async def _give_up_deliveries(connection: Connection, endpoint_id: UUID) -> None
 
 
 async def disable(connection: Connection, endpoint_id: UUID, reason: DisabledReason) -> None:
-    """Switch an endpoint off for what it did; call it in the transaction that learnt of it.
+    """Switch an endpoint off because of its failures; call it in the transaction that found them.
 
-    The account's other endpoints are told. What waits for this one waits until it is switched on again.
+    The account's other endpoints get an event. Deliveries to this one wait until it is switched on again.
     """
     cursor = await connection.execute(
         "update endpoints set is_active = false, disabled_reason = %s, updated_at = now()"
@@ -350,11 +350,11 @@ async def disable(connection: Connection, endpoint_id: UUID, reason: DisabledRea
 
 
 CHANGED_CHANNEL = "endpoints_changed"
-"""Notified when an account may want other events than before."""
+"""Notified when the events that an account subscribes to may have changed."""
 
 
-async def subscribers(connection: Connection, event_type: str) -> frozenset[UUID]:
-    """The accounts that want events of a type."""
+async def find_subscribers(connection: Connection, event_type: str) -> frozenset[UUID]:
+    """Return the accounts that subscribe to events of a type."""
     cursor = await connection.execute(
         "select distinct account_id from endpoints where is_active and events && event_patterns(%s)",
         (event_type,),
@@ -363,7 +363,7 @@ async def subscribers(connection: Connection, event_type: str) -> frozenset[UUID
 
 
 async def _announce(connection: Connection) -> None:
-    """Tell all processes at the commit: rare enough to stand in the transaction."""
+    """Notify all processes at the commit: this is rare enough to be part of the transaction."""
     await connection.execute(
         "select pg_notify(%s, ''), pg_notify(%s, '')", (CHANGED_CHANNEL, events.QUEUED_CHANNEL)
     )
@@ -390,6 +390,6 @@ def _view(keyring: Keyring, row: dict[str, Any]) -> EndpointView:
     return EndpointView(**shown, headers=dict(headers))
 
 
-def _told(chosen: Chosen) -> dict[str, Any]:
-    """What the audit log keeps: of the headers, which may be credentials, the names alone."""
+def _told(chosen: EndpointSettings) -> dict[str, Any]:
+    """Return the settings for the audit log: only the names of headers, which may be credentials."""
     return asdict(chosen) | {"headers": sorted(chosen.headers)}

@@ -1,4 +1,4 @@
-"""Sending deliveries again: one that somebody names, or all that have failed in some time."""
+"""Resending of deliveries: a single one, or all that have failed in some period."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from database import Connection
 from models.errors import Conflict, NotFound
 
 MAX_RECOVERED = 10_000
-"""How many deliveries are recovered at a time at most."""
+"""The highest number of deliveries that are recovered at a time."""
 
-# Locks are taken as elsewhere: endpoint, work, delivery. So nobody deletes the endpoint meanwhile, and what
-# an attempt under way brings is written either before this or after.
+# Locks are taken in the same order as elsewhere: endpoint, work, delivery. So the endpoint cannot be deleted
+# meanwhile, and the result of an attempt under way is written either before or after.
 _WAKE: LiteralString = """
 with woken as (
   update delivery_work set status = 'queued', available_at = clock_timestamp(), batch_id = null,
@@ -33,7 +33,7 @@ with queued as (
 update deliveries set status = 'pending', next_attempt_at = now()
 where id = any(%(ids)s) and id in (select delivery_id from queued)
 """
-# An id has the time of the insert; the transaction that it was made in began a little earlier.
+# An id has the time of the insert; its transaction began a little earlier.
 _FAILED: LiteralString = """
 select id from deliveries
 where endpoint_id = %(endpoint_id)s and account_id = %(account_id)s and status = 'failed'
@@ -46,12 +46,12 @@ order by id limit %(limit)s for update
 
 
 async def resend(connection: Connection, account_id: UUID, delivery_id: UUID) -> None:
-    """Queue a delivery now, whatever became of it; call it in a transaction.
+    """Queue a delivery now, in any state; call it in a transaction.
 
-    One that has ended begins the schedule anew; one that is queued or at work already stays as it is.
+    A delivery that has ended begins its schedule anew; one that is queued or at work already stays unchanged.
 
     Raises:
-        NotFound: unknown, or another account's.
+        NotFound: the delivery is unknown, or another account's.
         Conflict: its endpoint is deleted or not active.
     """
     cursor = await connection.execute(
@@ -75,20 +75,20 @@ async def resend(connection: Connection, account_id: UUID, delivery_id: UUID) ->
 async def recover(
     connection: Connection, account_id: UUID, endpoint_id: UUID, since: datetime, until: datetime | None
 ) -> int:
-    """Queue what has failed for an endpoint, but for tests, the oldest first; call it in a transaction.
+    """Queue the failed deliveries of an endpoint, except tests, the oldest first; call it in a transaction.
 
     Args:
         connection: inside a transaction.
-        account_id: whose endpoint it is.
-        endpoint_id: which.
-        since: deliveries that were made then or later.
-        until: and before this; None for no bound.
+        account_id: the owner of the endpoint.
+        endpoint_id: the endpoint.
+        since: only deliveries that were created at this time or later.
+        until: only deliveries that were created before this; None for no bound.
 
     Returns:
-        How many were queued, 10,000 at most.
+        The number of queued deliveries, at most 10,000.
 
     Raises:
-        NotFound: no such endpoint of the account.
+        NotFound: the account has no such endpoint.
         Conflict: the endpoint is not active.
     """
     if not await _hold_endpoint(connection, account_id, endpoint_id):
@@ -103,7 +103,7 @@ async def recover(
 
 
 async def _hold_endpoint(connection: Connection, account_id: UUID, endpoint_id: UUID) -> bool:
-    """See that an endpoint is active, and that it stays until the transaction ends; False if it is gone."""
+    """Check that an endpoint is active, and lock it until the transaction ends; False if it is gone."""
     cursor = await connection.execute(
         "select is_active from endpoints where id = %s and account_id = %s for key share",
         (endpoint_id, account_id),

@@ -19,7 +19,7 @@ from database import Database
 from micro_batcher import MicroBatcher
 from models.accounts import suppressions
 from models.lookups import cached_answers
-from models.lookups.cached_answers import Kept, Key
+from models.lookups.cached_answers import AnswerKey, CachedAnswer
 from providers.sources.base import Fields, Query, RemoteSource
 from sealing import Keyring, UnsealError
 from settings import Settings
@@ -73,13 +73,13 @@ class Found:
 
 @dataclass(frozen=True)
 class _Wanted:
-    keys: list[Key]
+    keys: list[AnswerKey]
     person: list[bytes]
 
 
 @dataclass(frozen=True)
 class _Read:
-    kept: list[Kept]
+    kept: list[CachedAnswer]
     suppressed: bool
 
 
@@ -89,7 +89,7 @@ class _Look:
 
     moment: float
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    unknown: dict[Key, Asked] = field(default_factory=dict[Key, Asked])
+    unknown: dict[AnswerKey, Asked] = field(default_factory=dict[AnswerKey, Asked])
     wanted: _Wanted | None = None
 
 
@@ -213,7 +213,7 @@ class KeptAnswers:
             for wanted in group
         ]
 
-    def _key(self, source: RemoteSource, query: Query) -> Key:
+    def _key(self, source: RemoteSource, query: Query) -> AnswerKey:
         name = source.spec.name
         if name not in self._addresses:
             self._addresses[name] = source.spec.address(self._settings)

@@ -84,7 +84,7 @@ class Till:
             InsufficientCredits: it can pay nothing, and has paid neither for this work nor for this block.
         """
         async with self._database.connection() as connection:
-            funds = await ledger.funds(connection, payer.account_id, payer.reference)
+            funds = await ledger.get_funds(connection, payer.account_id, payer.reference)
             most = funds.charged or funds.balance
             if most < 1:
                 place = self._place(payer, kind.name, query.text, offset // kind.block if kind.block else 0)
@@ -98,7 +98,7 @@ class Till:
     async def funds(self, payer: Payer) -> ledger.Funds:
         """What the account has to pay with, and what this very work was charged before."""
         async with self._database.connection() as connection:
-            return await ledger.funds(connection, payer.account_id, payer.reference)
+            return await ledger.get_funds(connection, payer.account_id, payer.reference)
 
     async def charge(
         self, payer: Payer, terms: Terms, result: LookupResult, *, by_block: bool, tell: Tell | None = None
@@ -189,7 +189,7 @@ class Till:
                 charged, is_new = await self._booked(connection, payer, result)
             else:
                 # Somebody has paid for the block: perhaps another attempt at this very work.
-                funds = await ledger.funds(connection, payer.account_id, payer.reference)
+                funds = await ledger.get_funds(connection, payer.account_id, payer.reference)
                 charged, is_new = replace(result, credits=funds.charged), not funds.charged
             if tell is not None and is_new:
                 await tell(charged, connection)

@@ -366,7 +366,7 @@ class Lookups:
     async def describe(self) -> list[ProviderRow]:
         """Every source of every kind, and how it is doing."""
         async with self._database.connection() as connection:
-            states = await provider_states.states(connection)
+            states = await provider_states.load_states(connection)
             use = await source_quotas.read_use(connection)
         return [
             self._standing(source, states, use)

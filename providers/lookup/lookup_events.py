@@ -61,7 +61,7 @@ class LookupTeller:
                 return self._known
             changes = self._changes
             async with self._database.connection() as connection:
-                found = hearing, await endpoints.subscribers(connection, _EVENT)
+                found = hearing, await endpoints.find_subscribers(connection, _EVENT)
             if changes == self._changes:
                 self._known = found
             return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from models.accounts import suppressions
-from models.errors import ModelError
+from models.errors import DomainError
 from models.lookups.lookups import AllProvidersFailed, NoProvider
 from providers.lookup.answer_cache import Asked, Found, KeptAnswers
 from providers.lookup.composition import compose
@@ -27,7 +27,7 @@ _READ_AT_ONCE, _ANSWERED_AT_ONCE = 200, 5
 # A turn that took so long was used by others, who are then left alone for a while.
 _NOTICED_SECONDS, _LEFT_SECONDS = 0.0003, 0.006
 
-Answer = LookupResult | ModelError
+Answer = LookupResult | DomainError
 """What `Lookups.lookup` gives, or the error that it raises."""
 
 
@@ -149,10 +149,10 @@ async def _let_others_go_on() -> None:
         await asyncio.sleep(_LEFT_SECONDS)
 
 
-def _parsed(kind: Kind, text: str) -> Query | ModelError:
+def _parsed(kind: Kind, text: str) -> Query | DomainError:
     try:
         return kind.normalise(text, f"/{kind.name}")
-    except ModelError as error:
+    except DomainError as error:
         return error
 
 
@@ -166,7 +166,7 @@ def _wanted(plan: Plan, query: Query) -> tuple[list[Asked], str | None]:
     return asked, suppressions.identifier(query.text)
 
 
-def lack_of(result: LookupResult) -> ModelError | None:
+def lack_of(result: LookupResult) -> DomainError | None:
     """Say why an answer is refused: nobody gave it."""
     if result.heard:
         return None

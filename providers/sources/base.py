@@ -17,7 +17,7 @@ from zlib import crc32
 import httpx
 import orjson
 
-from models.lookups.cached_answers import Key
+from models.lookups.cached_answers import AnswerKey
 from models.lookups.lookups import Commercial, LookupAnswer, Status
 from outbound.addresses import without_credentials
 from outbound.guard import Networks
@@ -303,9 +303,9 @@ class RemoteSource:
         """What it can fill, by the names of the kind that it stands in."""
         return frozenset(self.places.get(path, path) for path in self.spec.fields)
 
-    def key(self, query_hash: bytes, address: str | None) -> Key:
+    def key(self, query_hash: bytes, address: str | None) -> AnswerKey:
         """Under which an answer from this address is kept; None is the vendor's own."""
-        return Key(self.spec.name, self.spec.edition_at(address), query_hash)
+        return AnswerKey(self.spec.name, self.spec.edition_at(address), query_hash)
 
 
 Source = LocalSource | RemoteSource

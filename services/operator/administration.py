@@ -13,7 +13,7 @@ from database import Connection, Database
 from models import audit
 from models.accounts import accounts, keys, passwords, suppressions
 from models.accounts.accounts import Account
-from models.accounts.suppressions import Erased
+from models.accounts.suppressions import ErasedAnswer
 from models.audit import Actor, Target
 from models.credits import credits
 from models.errors import FieldError, Invalid
@@ -94,11 +94,11 @@ async def create_account(
     """Create an account; without a password it gets a generated one.
 
     Raises:
-        ModelError: the e-mail or the password does not fit, or the e-mail is taken.
+        DomainError: the e-mail or the password does not fit, or the e-mail is taken.
     """
     name = None if name is None else checked_name(name)
     password, generated = _checked_or_generated(password)
-    hashed = await passwords.hashed(password)
+    hashed = await passwords.hash_password(password)
     async with _transaction(database_url) as connection:
         account = await accounts.create_account(
             connection, email, hashed, name, granted, actor=operator(new_id())
@@ -119,7 +119,7 @@ async def create_key(
         days: after how many it stops by itself.
 
     Raises:
-        ModelError: there is no such account or scope.
+        DomainError: there is no such account or scope.
     """
     unknown = sorted(set(scopes or ()) - set(get_args(keys.Scope)))
     if unknown:
@@ -157,10 +157,10 @@ async def reset_password(database_url: str, email: str, *, password: str | None)
     """Give an account a new password, a generated one unless it is given, and end all its sessions.
 
     Raises:
-        ModelError: there is no such account, or the password does not fit.
+        DomainError: there is no such account, or the password does not fit.
     """
     password, generated = _checked_or_generated(password)
-    hashed = await passwords.hashed(password)
+    hashed = await passwords.hash_password(password)
     async with _transaction(database_url) as connection:
         account = await find_account(connection, email)
         await accounts.change_password(connection, operator(account.id), hashed)
@@ -187,7 +187,7 @@ async def grant_credits(
     """Add credits to an account; with a reference of the caller's, once however often it is repeated.
 
     Raises:
-        ModelError: there is no such account, or another account's grant has the reference.
+        DomainError: there is no such account, or another account's grant has the reference.
     """
     reference = f"grant/{reference or new_id()}"
     async with _transaction(database_url) as connection:
@@ -209,7 +209,7 @@ async def find_account(connection: Connection, email: str) -> Account:
     """Find the account with an e-mail.
 
     Raises:
-        ModelError: there is none, or this is no e-mail address.
+        DomainError: there is none, or this is no e-mail address.
     """
     found = await accounts.find_by_email(connection, accounts.normalised_email(email))
     if found is None:
@@ -232,7 +232,7 @@ def checked_name(name: str) -> str:
 def _checked_or_generated(password: str | None) -> tuple[str, str | None]:
     """The password to set, and the same once more if it was generated here."""
     if password is None:
-        generated = passwords.generated()
+        generated = passwords.generate_password()
         return generated, generated
     if not passwords.MIN_LENGTH <= len(password) <= passwords.MAX_LENGTH:
         limits = f"{passwords.MIN_LENGTH} to {passwords.MAX_LENGTH}"
@@ -250,7 +250,7 @@ async def suppress_person(database_url: str, keyring: Keyring, person: str, *, l
         lift: take the person off the list.
 
     Raises:
-        ModelError: `person` is neither.
+        DomainError: `person` is neither.
     """
     identifier = _identifier(person)
     async with _transaction(database_url) as connection:
@@ -258,7 +258,7 @@ async def suppress_person(database_url: str, keyring: Keyring, person: str, *, l
         return Suppressed(not lift, await change(connection, keyring, identifier))
 
 
-async def erase_person(database_url: str, keyring: Keyring, person: str) -> list[Erased]:
+async def erase_person(database_url: str, keyring: Keyring, person: str) -> list[ErasedAnswer]:
     """Delete what is kept of the sources' answers about a person, and say what that was.
 
     Processes forget their own copies within a minute. What accounts have stored themselves is theirs.
@@ -269,7 +269,7 @@ async def erase_person(database_url: str, keyring: Keyring, person: str) -> list
         person: an e-mail address or a phone number with its country code.
 
     Raises:
-        ModelError: `person` is neither.
+        DomainError: `person` is neither.
     """
     identifier = _identifier(person)
     async with _transaction(database_url) as connection:
@@ -297,7 +297,7 @@ async def reseal(database_url: str, keyring: Keyring) -> dict[str, Resealed]:
             )
         for noun, kept in key_rotation.KEPT.items():
             resealed = unreadable = 0
-            after: key_rotation.Place | None = kept.start
+            after: key_rotation.RowKey | None = kept.start
             while after is not None:
                 async with database.transaction() as connection:
                     batch = await key_rotation.reseal_batch(connection, keyring, kept, after)

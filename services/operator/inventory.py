@@ -19,7 +19,7 @@ async def list_keys(database_url: str, email: str | None, limit: int) -> list[di
     """List keys, newest first, without their secrets: of one account, or of all.
 
     Raises:
-        ModelError: there is no account with this e-mail.
+        DomainError: there is no account with this e-mail.
     """
     async with opened(database_url) as database, database.connection() as connection:
         account_id = None if email is None else (await find_account(connection, email)).id

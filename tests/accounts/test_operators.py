@@ -24,7 +24,7 @@ async def run(settings: Settings, database: Database, *arguments: str) -> Any:
 
 async def latest_action(database: Database, person: Person) -> tuple[str, str]:
     async with database.connection() as connection:
-        entry = (await audit.entries(connection, person.account.id))[0]
+        entry = (await audit.list_entries(connection, person.account.id))[0]
     return entry.actor.kind, entry.action
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from execution import build
+
 ROOT = Path(__file__).resolve().parents[2]
 LEAVES = {"settings", "database", "micro_batcher", "sealing", "logs", "process", "watchdog"}
 ALLOWED = {
@@ -172,6 +174,12 @@ def test_all_sql_stands_in_models_sql_and_migrations() -> None:
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
         ]
         assert not [text for text in texts if SQL_STATEMENT.match(text)], place
+
+
+def test_the_name_of_a_build_covers_all_code_that_executes_runs() -> None:
+    # A run that one build could not execute is tried by another: a fix must make another name.
+    executing = {name.split(".")[0] for name in ALLOWED["execution"]} | {"activities"}
+    assert set(build._PACKAGES) == executing - LEAVES  # pyright: ignore[reportPrivateUsage]
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:

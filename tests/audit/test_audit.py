@@ -16,7 +16,7 @@ from tests.api_server import PASSWORD, Api, Person
 
 async def latest(database: Database, person: Person) -> AuditView:
     async with database.connection() as connection:
-        return (await audit.entries(connection, person.account.id))[0]
+        return (await audit.list_entries(connection, person.account.id))[0]
 
 
 async def test_creating_and_revoking_a_key_is_recorded(api: Api, database: Database) -> None:
@@ -69,7 +69,7 @@ def test_secrets_in_changes_are_masked_at_any_depth() -> None:
         "steps": [{"config": {"secret": "s", "url": "u"}}],
         "value": {"a": 1},
     }
-    assert audit.masked(changes) == {
+    assert audit.mask_secrets(changes) == {
         "name": "n", "Password": "***", "steps": [{"config": {"secret": "***", "url": "u"}}], "value": "***",
     }  # fmt: skip
 
@@ -90,10 +90,10 @@ async def test_entries_are_found_by_target_and_paged(api: Api, database: Databas
             await audit.record(connection, actor, f"thing.changed_{number}", target)
         await audit.record(connection, actor, "thing.changed", Target("thing", uuid4()))
     async with database.connection() as connection:
-        found = await audit.entries(
+        found = await audit.list_entries(
             connection, person.account.id, target_kind="thing", target_id=target.id, limit=3
         )
-        rest = await audit.entries(
+        rest = await audit.list_entries(
             connection, person.account.id, target_kind="thing", target_id=target.id, before=found[-1].id
         )
     assert (len(found), len(rest)) == (3, 2)

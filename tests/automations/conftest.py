@@ -17,7 +17,7 @@ from language.definition import Definition
 from models.accounts import accounts
 from models.audit import Actor
 from models.automations import automations, run_targets
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect
@@ -49,7 +49,7 @@ def new_target(database: Database, keyring: Keyring, new_account: NewAccount) ->
 
     async def create(
         steps: list[dict[str, Any]] | None = None, account_id: UUID | None = None, **fields: Any
-    ) -> Target:
+    ) -> RunTarget:
         account_id = account_id or await new_account()
         definition = Definition.model_validate(
             {"name": "test", "trigger": {"type": "webhook"}, "steps": steps or [], **fields}

@@ -24,7 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import worker
 from database import Database, Notifier
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.runs import acceptance, cancellation
 from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL, RunView
 from outbound.client import Outbound
@@ -40,7 +40,7 @@ from tests.views import get_run
 DEADLINE_SECONDS = 30
 
 NewAccount = Callable[[], Awaitable[UUID]]
-NewTarget = Callable[..., Awaitable[Target]]
+NewTarget = Callable[..., Awaitable[RunTarget]]
 
 
 async def until(look: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> Any:
@@ -245,14 +245,14 @@ async def cancel(database: Database, notifier: Notifier, account_id: UUID, run_i
     notifier.notify(FINISHED_CHANNEL, str(run_id))
 
 
-async def accept(database: Database, target: Target, count: int = 1, payload: Any = None) -> list[UUID]:
+async def accept(database: Database, target: RunTarget, count: int = 1, payload: Any = None) -> list[UUID]:
     """Accept so many runs, in one statement: one claim finds them together."""
     return await accept_each(database, target, [payload] * count)
 
 
-async def accept_each(database: Database, target: Target, payloads: Sequence[Any]) -> list[UUID]:
+async def accept_each(database: Database, target: RunTarget, payloads: Sequence[Any]) -> list[UUID]:
     """Accept a run for each payload, in one statement."""
-    events = [acceptance.Event(target, "manual", payload) for payload in payloads]
+    events = [acceptance.RunRequest(target, "manual", payload) for payload in payloads]
     async with database.connection() as connection:
         return [accepted.run_id for accepted in await acceptance.accept(connection, events)]
 

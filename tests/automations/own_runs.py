@@ -10,7 +10,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
 
 from database import Database, Notifier
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import accept, events_of, run_workflow
 
@@ -26,7 +26,7 @@ def approval(timeout: float = 3600) -> dict[str, Any]:
 
 
 async def begun(
-    notifier: Notifier, client: Client, database: Database, target: Target, given: Any = None
+    notifier: Notifier, client: Client, database: Database, target: RunTarget, given: Any = None
 ) -> tuple[UUID, Handle]:
     """A run that was just accepted, and its workflow."""
     [run_id] = await accept(database, target, 1, given)

@@ -12,7 +12,7 @@ import pytest
 
 from database import Database
 from models.runs import resume_tokens
-from models.runs.resume_tokens import Place
+from models.runs.resume_tokens import StepPosition
 from sealing import Keyring
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, requested, transform, until, webhook
@@ -173,8 +173,8 @@ async def test_only_tokens_of_this_installation_open_anything(api: Api, person: 
     run_id = await begin(person, [wait(), transform("t", "trigger")])
     url = (await become(person, run_id, "waiting"))["resume_urls"]["approval"]
     token = url.rpartition("/")[2]
-    forged = resume_tokens.make_token(Keyring(["x" * 40]), Place(UUID(run_id), 0))
-    other = resume_tokens.make_token(api.services.keyring, Place(UUID(run_id), 1))
+    forged = resume_tokens.make_token(Keyring(["x" * 40]), StepPosition(UUID(run_id), 0))
+    other = resume_tokens.make_token(api.services.keyring, StepPosition(UUID(run_id), 1))
     for wrong_token in (
         token[:-1],
         token[:-1] + ("A" if token[-1] != "A" else "B"),
@@ -194,8 +194,8 @@ async def test_only_tokens_of_this_installation_open_anything(api: Api, person: 
 async def test_a_token_has_one_spelling(api: Api) -> None:
     keyring = api.services.keyring
     for number in range(64):
-        token = resume_tokens.make_token(keyring, Place(UUID(int=number * 2**100), number))
-        assert resume_tokens.read_token(keyring, token) == Place(UUID(int=number * 2**100), number)
+        token = resume_tokens.make_token(keyring, StepPosition(UUID(int=number * 2**100), number))
+        assert resume_tokens.read_token(keyring, token) == StepPosition(UUID(int=number * 2**100), number)
         others = {token.replace("-", "+"), token.replace("_", "/"), f"{token}=", f"{token}\n", f" {token}"}
         assert [one for one in others - {token} if resume_tokens.read_token(keyring, one)] == []
 

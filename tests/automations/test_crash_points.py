@@ -23,7 +23,7 @@ from embedded.postgres import Postgres
 from embedded.temporal import Temporal
 from models.accounts import secrets
 from models.audit import Actor
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.runs import low_water, setbacks, shifts
 from models.runs.low_water import LowWater
 from models.runs.run_work import Claim
@@ -67,7 +67,7 @@ def waits_for(seconds: float) -> dict[str, Any]:
     return {"id": "wait", "type": "delay", "config": {"seconds": seconds}}
 
 
-async def view_of(database: Database, target: Target, run_id: UUID) -> RunView:
+async def view_of(database: Database, target: RunTarget, run_id: UUID) -> RunView:
     async with database.connection() as connection:
         return await get_run(connection, target.account_id, run_id)
 
@@ -204,7 +204,7 @@ async def test_runs_that_wait_go_on_though_their_worker_is_killed_meanwhile(
 
 async def with_secret(
     database: Database, keyring: Keyring, new_account: NewAccount, new_target: NewTarget, url: str
-) -> Target:
+) -> RunTarget:
     """A workflow whose first call needs a secret, which is read when it begins."""
     account_id = await new_account()
     async with database.transaction() as connection:
@@ -269,7 +269,7 @@ async def test_a_call_that_finds_its_connection_dead_is_done_at_once_with_anothe
 ) -> None:
     """It is no fault of the run: that is not set aside."""
     target = await with_secret(database, keyring, new_account, new_target, receiver.url)
-    read, broken = secrets.values, 0
+    read, broken = secrets.load_values, 0
 
     async def break_at_first(connection: Any, *arguments: Any) -> Any:
         nonlocal broken

@@ -273,7 +273,7 @@ WRITES: dict[str, Write] = {
     "an end": written(End("failed")),
     "a wait": written(Wait(None, "{}", leaves=True)),
     "what is under way": written(Wait(None, "{}")),
-    "its return to the queue": lambda c, claim_id, run_id: shifts.give_back(c, {run_id: claim_id}),
+    "its return to the queue": lambda c, claim_id, run_id: shifts.requeue_runs(c, {run_id: claim_id}),
     "a setback": lambda c, claim_id, run_id: setbacks.set_run_aside(c, run_id, claim_id, "build"),
     "its trial alone": lambda c, claim_id, run_id: setbacks.note_trial(c, run_id, claim_id, "build"),
     "its hand-over": lambda c, claim_id, run_id: own_runs.hand_over(c, {run_id: claim_id}),
@@ -311,7 +311,7 @@ async def test_an_ended_shift_can_neither_beat_nor_claim_nor_end_what_others_hav
         before = await rows_of(connection, run_id)
         assert await shifts.beat(connection, old.shift_id, 0, {run_id: old.claim_id}) is None
         assert await shifts.end(connection, old.shift_id, 0) is None
-        assert await shifts.leave(connection, old.shift_id) == 0
+        assert await shifts.release(connection, old.shift_id) == 0
         assert await rows_of(connection, run_id) == before
     await accept(database, await new_target())
     assert await claim(database, old.shift_id) is False

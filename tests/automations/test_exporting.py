@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from language.definition import MAX_DEFINITION_BYTES, Status
 from language.validation.definition import Report
 from models.automations.definitions import validate, validate_text
-from models.automations.exporting import file_name, written
+from models.automations.exporting import file_name, write_document
 from tests.api_server import Api, Person
 from tests.automations.workflows import create, problem, wrong
 from tests.engine.definitions import definitions
@@ -132,11 +132,11 @@ def test_any_definition_comes_back_as_it_was(
         if step["type"] == "webhook":
             # A text could be a template that reads what is not there.
             step["config"] |= {"body": orjson.loads(orjson.dumps(body).replace(b"{{", b"{ {")), "timeout": 3}
-    stored, _ = read(written(document | fields, status))
-    file = written(stored, status)
+    stored, _ = read(write_document(document | fields, status))
+    file = write_document(stored, status)
     again, report = read(file)
     assert (again, report.status) == (stored, status)
-    assert written(again, report.status) == file
+    assert write_document(again, report.status) == file
 
 
 def test_the_file_of_the_largest_definition_can_be_sent() -> None:
@@ -147,7 +147,7 @@ def test_the_file_of_the_largest_definition_can_be_sent() -> None:
     }
     definition: dict[str, Any] = {"name": "n", "steps": [step]}
     step["config"]["body"] = "x" * (MAX_DEFINITION_BYTES - len(orjson.dumps(definition)))
-    assert read(written(definition, "active"))[0] == definition
+    assert read(write_document(definition, "active"))[0] == definition
 
 
 def test_a_file_that_would_be_too_long_in_lines_is_on_one() -> None:
@@ -155,7 +155,7 @@ def test_a_file_that_would_be_too_long_in_lines_is_on_one() -> None:
     for _ in range(90):
         deep = [deep]
     definition = {"name": "n", "steps": [{"id": "a", "body": [deep] * 100}]}
-    file = written(definition, "active")
+    file = write_document(definition, "active")
     assert b"\n" not in file and orjson.loads(file) == definition | {"status": "active"}
 
 

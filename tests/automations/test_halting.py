@@ -10,7 +10,7 @@ from psycopg.types.json import Json
 
 from database import Database
 from execution import claim_gate
-from execution.claim_gate import FailureWatch, Halt
+from execution.claim_gate import ClaimGate, FailureWatch
 from models.installation import root_key
 from models.runs import runs, setbacks
 from sealing import Keyring
@@ -69,7 +69,7 @@ async def test_a_halted_process_tries_one_run_after_its_test_and_goes_on_when_th
     database: Database, sealed: Keyring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = noted([A, B])
-    halt = Halt(database, sealed, watch)
+    halt = ClaimGate(database, sealed, watch)
     assert await halt.rows_to_claim(MANY) == MANY
     watch.note(C, failed=True)
     assert await halt.rows_to_claim(MANY) == 0 and halt.halted
@@ -83,11 +83,11 @@ async def test_a_halted_process_tries_one_run_after_its_test_and_goes_on_when_th
 async def test_a_process_whose_key_is_wrong_halts_before_it_claims_anything(
     database: Database, sealed: Keyring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = Halt(database, Keyring(["k" * 32]), FailureWatch())
+    wrong = ClaimGate(database, Keyring(["k" * 32]), FailureWatch())
     await wrong.check()
     monkeypatch.setattr(wrong, "_test_at", 0.0)
     assert wrong.halted and await wrong.rows_to_claim(MANY) == 0
-    right = Halt(database, sealed, FailureWatch())
+    right = ClaimGate(database, sealed, FailureWatch())
     await right.check()
     assert not right.halted and await right.rows_to_claim(MANY) == MANY
 

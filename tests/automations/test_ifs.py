@@ -9,7 +9,7 @@ import pytest
 
 from database import Database, Notifier
 from models.runs import acceptance
-from models.runs.acceptance import Event
+from models.runs.acceptance import RunRequest
 from models.runs.run_work import Claim
 from tests.automations.claims import claim
 from tests.automations.engine import (
@@ -211,9 +211,11 @@ async def test_what_comes_over_the_limit_is_cancelled_at_once_where_it_is_skippe
     wait = {"id": "wait", "type": "wait", "config": {}}
     target = await new_target([wait], concurrency={"limit": 2, "on_limit": "skip"})
 
-    async def send(key: str | None = None) -> acceptance.Accepted:
+    async def send(key: str | None = None) -> acceptance.RunAcceptance:
         async with database.connection() as connection:
-            [accepted] = await acceptance.accept(connection, [Event(target, "manual", 1, dedupe_key=key)])
+            [accepted] = await acceptance.accept(
+                connection, [RunRequest(target, "manual", 1, dedupe_key=key)]
+            )
         return accepted
 
     sent = await asyncio.gather(*(send() for _ in range(6)))
@@ -230,7 +232,7 @@ async def test_what_comes_over_the_limit_is_cancelled_at_once_where_it_is_skippe
 
 async def test_an_event_that_comes_again_is_not_skipped(database: Database, new_target: NewTarget) -> None:
     target = await new_target([], concurrency={"limit": 1, "on_limit": "skip"})
-    events = [Event(target, "manual", n, dedupe_key="the same") for n in range(3)]
+    events = [RunRequest(target, "manual", n, dedupe_key="the same") for n in range(3)]
     async with database.transaction() as connection:
         accepted = await acceptance.accept(connection, events)
     assert {(one.run_id, one.status) for one in accepted} == {(events[0].run_id, "queued")}

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from database import Database, Notifier
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.runs.run_views import RunView
 from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
@@ -39,7 +39,7 @@ def busy_at_first(seconds: int) -> Any:
     return answer
 
 
-async def parked(database: Database, notifier: Notifier, target: Target) -> RunView:
+async def parked(database: Database, notifier: Notifier, target: RunTarget) -> RunView:
     [run_id] = await accept(database, target)
     notifier.notify(QUEUED_CHANNEL)
     return await waiting(database, target.account_id, run_id)

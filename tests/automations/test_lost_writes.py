@@ -14,7 +14,7 @@ from temporalio.client import Client
 
 from database import Connection, Database
 from models.runs import cancellation, run_writes
-from models.runs.run_writes import Change, End, Wait, Written
+from models.runs.run_writes import Change, End, Wait, WriteResult
 from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
@@ -35,18 +35,18 @@ from tests.automations.engine import (
 from tests.views import get_run
 
 EXECUTION = "shift"
-Do = Callable[[], Awaitable[Written]]
-AroundWrites = Callable[[Callable[[list[Change], Do], Awaitable[Written]]], None]
+Do = Callable[[], Awaitable[WriteResult]]
+AroundWrites = Callable[[Callable[[list[Change], Do], Awaitable[WriteResult]]], None]
 
 
 @pytest.fixture
 def around_writes(monkeypatch: pytest.MonkeyPatch) -> AroundWrites:
     """Has something stand around every write of runs."""
 
-    def stand(around: Callable[[list[Change], Do], Awaitable[Written]]) -> None:
+    def stand(around: Callable[[list[Change], Do], Awaitable[WriteResult]]) -> None:
         write = run_writes.record_changes_if_claimed
 
-        async def written(connection: Connection, changes: list[Change]) -> Written:
+        async def written(connection: Connection, changes: list[Change]) -> WriteResult:
             return await around(changes, lambda: write(connection, changes))
 
         monkeypatch.setattr(run_writes, "record_changes_if_claimed", written)
@@ -135,7 +135,7 @@ async def test_what_is_committed_is_not_done_again(
 ) -> None:
     lost = False
 
-    async def lose_the_first_reply(changes: list[Change], do: Do) -> Written:
+    async def lose_the_first_reply(changes: list[Change], do: Do) -> WriteResult:
         nonlocal lost
         written = await do()
         if not lost and any(change.records for change in changes):
@@ -161,7 +161,7 @@ async def test_a_run_that_has_ended_stays_as_it_ended(
 ) -> None:
     ends, again = 0, asyncio.Event()
 
-    async def end_twice(changes: list[Change], do: Do) -> Written:
+    async def end_twice(changes: list[Change], do: Do) -> WriteResult:
         nonlocal ends
         written = await do()
         if any(isinstance(change.then, End) for change in changes):
@@ -198,7 +198,7 @@ async def test_a_run_can_be_cancelled_while_it_leaves_for_a_long_delay(
 ) -> None:
     times = 0
 
-    async def cancel_while_leaving(changes: list[Change], do: Do) -> Written:
+    async def cancel_while_leaving(changes: list[Change], do: Do) -> WriteResult:
         nonlocal times
         if times or not any(isinstance(one.then, Wait) and one.then.leaves for one in changes):
             return await do()
@@ -233,7 +233,7 @@ async def test_what_was_done_at_the_moment_of_a_cancel_is_kept(
     receiver: Endpoint,
     around_writes: AroundWrites,
 ) -> None:
-    async def cancel_before(changes: list[Change], do: Do) -> Written:
+    async def cancel_before(changes: list[Change], do: Do) -> WriteResult:
         async with database.connection() as connection:
             await cancellation.cancel(connection, target.account_id, run_id)
         return await do()

@@ -11,7 +11,7 @@ from temporalio.client import Client
 from activities import own_runs
 from database import Database
 from execution import shift
-from execution.hand_over import HandingOver
+from execution.hand_over import OwnPlaces
 from models.runs import run_work, setbacks
 from models.runs.own_runs import OwnRow
 from models.runs.runs import QUEUED_CHANNEL
@@ -85,7 +85,7 @@ async def test_a_workflow_that_says_shift_needs_no_place(
     at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the installation says `workflow`, and Temporal is away."""
-    monkeypatch.setattr(HandingOver, "room", property(lambda _: 0))
+    monkeypatch.setattr(OwnPlaces, "room", property(lambda _: 0))
     target = await new_target([transform("end", "'done'")], execution="shift")
     async with at_work() as notifier:
         [run_id] = await accept(database, target)
@@ -100,7 +100,7 @@ async def test_a_child_that_is_given_up_wakes_its_parent(
     child = await new_target([transform("end", "'done'")])
     step = {"id": "child", "type": "workflow", "config": {"workflow_id": str(child.automation_id)}}
     parent = await new_target([step], account_id=child.account_id)
-    prepare = own_runs.execution_of
+    prepare = own_runs.create_execution
 
     def fails(row: OwnRow, *given: Any) -> Any:
         if row.of.automation_id == child.automation_id:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from engine.calls import Call, Outcome, failure
-from engine.driver import Ended
+from engine.calls import AttemptResult, Call, failed_attempt
+from engine.driver import RunEnd
 from language.records import StepError
 from tests.automations.engine import transform
 from tests.engine.world import START, World
@@ -42,16 +42,16 @@ class Outage(World):
 
     back: timedelta = timedelta.max
     asked: list[float] = field(default_factory=list[float])
-    ended: Ended | None = None
+    ended: RunEnd | None = None
 
-    def _outcome(self, call: Call) -> Outcome:
+    def _outcome(self, call: Call) -> AttemptResult:
         if call.kind not in ("look_up", "send"):
             return super()._outcome(call)
         passed: timedelta = self.now - START
         self.asked.append(passed / timedelta(minutes=1))
         if passed < self.back:
-            return failure("all_providers_failed", "No source could be asked.", retryable=True)
-        return Outcome(None, "found")
+            return failed_attempt("all_providers_failed", "No source could be asked.", retryable=True)
+        return AttemptResult(None, "found")
 
 
 LOOKUP: dict[str, Any] = {"id": "look", "type": "ip_lookup", "config": {"field": "trigger.ip"}}

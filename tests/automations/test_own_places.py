@@ -287,7 +287,7 @@ async def test_a_run_that_has_waited_long_for_a_place_is_found_beside_others_of_
             [run_id] = await accept(database, target)
             await ended(database, notifier, target.account_id, run_id)
         async with database.transaction() as connection:
-            [accepted] = await acceptance.accept(connection, [acceptance.Event(waits, "webhook", {})])
+            [accepted] = await acceptance.accept(connection, [acceptance.RunRequest(waits, "webhook", {})])
             await connection.execute(
                 "update run_work set available_at = now() - interval '5 minutes' where run_id = %s",
                 (accepted.run_id,),

@@ -12,10 +12,10 @@ from temporalio.client import Client
 from database import Database, Notifier
 from execution import long_waits, workflow_watch
 from execution.long_waits import WaitGiver
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 from models.runs import own_runs
-from models.runs.workers import alive, find_alive, sign_in
+from models.runs.workers import count_alive, find_alive, sign_in
 from sealing import Keyring
 from settings import Settings
 from tests.api_server import Api, Person
@@ -62,7 +62,7 @@ async def give(giver: WaitGiver, times: int = 1) -> int:
     return given
 
 
-async def waits(database: Database, target: Target, due: list[datetime]) -> list[UUID]:
+async def waits(database: Database, target: RunTarget, due: list[datetime]) -> list[UUID]:
     """Runs that a shift has parked, due at these times."""
     run_ids = await accept(database, target, len(due))
     async with database.connection() as connection:
@@ -227,7 +227,7 @@ async def test_waits_are_given_though_the_first_worker_does_not_reach_temporal(
 
 async def are_alive(database: Database, workers: int) -> bool:
     async with database.connection() as connection:
-        return await alive(connection) == workers
+        return await count_alive(connection) == workers
 
 
 async def test_the_first_worker_that_reaches_temporal_leads(database: Database) -> None:

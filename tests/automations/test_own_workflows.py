@@ -14,7 +14,7 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 
 from database import Database, Notifier
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -203,7 +203,7 @@ async def test_a_run_is_cancelled_at_once_when_its_workflow_is(
     assert (await handle.describe()).status is WorkflowExecutionStatus.CANCELED
 
 
-async def is_cancelled(database: Database, notifier: Notifier, target: Target, run_id: UUID) -> None:
+async def is_cancelled(database: Database, notifier: Notifier, target: RunTarget, run_id: UUID) -> None:
     """Wait until a run is cancelled, and what was under way in it has found its end."""
     view = await ended(database, notifier, target.account_id, run_id)
     assert view.status == "cancelled"

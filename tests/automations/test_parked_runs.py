@@ -11,7 +11,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 
 from database import Database, Notifier
 from language.progress import Progress
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.runs import cancellation
 from models.runs.own_runs import WORKFLOW
 from models.runs.runs import QUEUED_CHANNEL
@@ -38,7 +38,7 @@ def waiting_steps(url: str, **delay: float) -> list[dict[str, Any]]:
 
 
 async def parked(
-    client: Client, database: Database, notifier: Notifier, target: Target
+    client: Client, database: Database, notifier: Notifier, target: RunTarget
 ) -> tuple[UUID, WorkflowHandle[Any, Any]]:
     """A run that waits, and its workflow, once that has its timer."""
     [run_id] = await accept(database, target)
@@ -66,7 +66,7 @@ async def let_pass(database: Database, run_id: UUID, time: timedelta) -> None:
         )
 
 
-async def cancel(database: Database, target: Target, run_id: UUID) -> None:
+async def cancel(database: Database, target: RunTarget, run_id: UUID) -> None:
     async with database.connection() as connection:
         assert await cancellation.cancel(connection, target.account_id, run_id)
         view = await get_run(connection, target.account_id, run_id)

@@ -106,7 +106,7 @@ async def test_calls_under_way_are_made_once_and_recorded_when_the_database_take
 
 async def _workers(database: Database, count: int) -> bool:
     async with database.connection() as connection:
-        return await alive.alive(connection) == count
+        return await alive.count_alive(connection) == count
 
 
 async def _all_are_silent(postgres: Postgres) -> bool:

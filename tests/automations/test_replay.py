@@ -54,7 +54,7 @@ from workflows.credits import TopUp
 from workflows.deliveries import DeliveryBatch
 from workflows.jobs import BulkJob
 from workflows.maintenance import Maintenance
-from workflows.messages import LOOK_UP_ROWS, PURGE_LOOKUPS, WATCH_CHUNK, Looked, Watched
+from workflows.messages import LOOK_UP_ROWS, PURGE_LOOKUPS, WATCH_CHUNK, ChunkResult, MonitorChunkResult
 from workflows.monitors import MonitorRun, ScheduledMonitor
 from workflows.runs import AutomationRun
 from workflows.schedules import ScheduledTrigger
@@ -112,7 +112,7 @@ async def wait_at_first(given: ExecuteActivityInput, do: Do) -> Any:
     if name not in (LOOK_UP_ROWS, WATCH_CHUNK) or run_id in _WAITED:
         return await do()
     _WAITED.add(run_id)
-    return Looked(seconds=0.5) if name == LOOK_UP_ROWS else Watched({"greynoise": 0.5})
+    return ChunkResult(seconds=0.5) if name == LOOK_UP_ROWS else MonitorChunkResult({"greynoise": 0.5})
 
 
 _WAITED = set[str | None]()

@@ -41,8 +41,8 @@ def ended(output: Any, **end: Any) -> Change:
 
 @pytest.mark.parametrize("output", [None, 0, "", "\x00ä\N{PILE OF POO}'\"", {"a": [1.5, None]}, "x" * 3_000])
 def test_a_result_is_read_as_it_was_written(output: Any) -> None:
-    [payload] = run_results.written([ended(output)])
-    [result] = run_results.read(payload)
+    [payload] = run_results.write_payloads([ended(output)])
+    [result] = run_results.read_payload(payload)
     stored = ended(output).records[1]
     assert (result.run_id, result.version) == (UUID(int=1), 1)
     assert result.output == (None if stored.output is None else StoredJson(orjson.dumps(output)))
@@ -62,13 +62,13 @@ def test_a_result_is_read_as_it_was_written(output: Any) -> None:
     ids=["nobody waits", "failed", "large", "large when escaped", "stored before", "of items", "no end"],
 )  # fmt: skip
 def test_what_is_not_told_is_read(change: Change) -> None:
-    assert list(run_results.written([change])) == []
+    assert list(run_results.write_payloads([change])) == []
 
 
 def test_each_payload_is_small_enough_for_a_notification() -> None:
-    payloads = list(run_results.written([ended("ä" * size) for size in range(0, 1_900, 10)]))
+    payloads = list(run_results.write_payloads([ended("ä" * size) for size in range(0, 1_900, 10)]))
     assert max(len(payload.encode()) for payload in payloads) < 8_000
-    assert sum(len(run_results.read(payload)) for payload in payloads) == 190
+    assert sum(len(run_results.read_payload(payload)) for payload in payloads) == 190
 
 
 async def test_an_event_that_is_waited_for_is_answered_without_reading_its_run(

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from database import Database, Notifier
-from engine.calls import Outcome
+from engine.calls import AttemptResult
 from execution.redaction import Redaction
 from execution.webhook_step import Secrets, send
 from language.definition import Retry, WebhookStep
@@ -47,7 +47,7 @@ def test_the_pauses_between_attempts_grow_up_to_their_cap(retry: dict[str, Any],
     assert [asked.delay(failed) for failed in range(1, len(delays) + 1)] == delays
 
 
-async def sent(settings: Settings, url: str, **config: Any) -> Outcome:
+async def sent(settings: Settings, url: str, **config: Any) -> AttemptResult:
     """What one attempt comes to."""
     step = WebhookStep.model_validate(webhook(url, body="x", **config))
     nothing = Secrets({}, Redaction([]))

@@ -14,7 +14,7 @@ from models.audit import Actor
 from models.automations import automations
 from models.installation.key_rotation import KEPT, reseal_batch
 from models.runs import acceptance
-from models.runs.acceptance import Event
+from models.runs.acceptance import RunRequest
 from sealing import Keyring
 from services import checking
 from settings import Settings
@@ -145,7 +145,7 @@ async def test_events_are_accepted_while_their_workflow_is_locked(
 
     async def accepted() -> None:
         async with asyncio.timeout(10), database.connection() as other:
-            await acceptance.accept(other, [Event(target, "webhook", 1)])
+            await acceptance.accept(other, [RunRequest(target, "webhook", 1)])
 
     async with database.transaction() as connection:
         kept = KEPT["ingest_tokens"]

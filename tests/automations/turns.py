@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from execution import hand_over
-from execution.hand_over import HandingOver
+from execution.hand_over import OwnPlaces
 from models.runs.run_work import ClaimedRun
 
 
@@ -20,6 +20,6 @@ def take_turns(patch: pytest.MonkeyPatch) -> None:
         claims[run.run_id] += mode == "auto"
         return mode == "workflow" or (mode == "auto" and (claims[run.run_id] + run.run_id.int) % 2 == 0)
 
-    patch.setattr(HandingOver, "_takes", staticmethod(takes))
+    patch.setattr(OwnPlaces, "_takes", staticmethod(takes))
     # On a machine that is busy with other tests, a start may take longer than the second that it has.
     patch.setattr(hand_over, "_START_SECONDS", 20)

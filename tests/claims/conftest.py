@@ -14,7 +14,7 @@ from language.definition import Definition
 from models.accounts import accounts
 from models.audit import Actor
 from models.automations import automations, run_targets
-from models.runs.acceptance import Event, accept
+from models.runs.acceptance import RunRequest, accept
 from sealing import Keyring
 from tests.automations.claims import claimed, new_shift
 from tests.automations.conftest import new_account, new_target, nothing_waits
@@ -65,7 +65,7 @@ def new_runs(database: Database, keyring: Keyring) -> NewRuns:
                 connection, keyring, Actor(account.id, "system", name="test"), definition, "active"
             )
             target = await run_targets.run_target(connection, account.id, created)
-            await accept(connection, [Event(target, "manual", payload) for payload in payloads])
+            await accept(connection, [RunRequest(target, "manual", payload) for payload in payloads])
         shift_id = await new_shift(database)
         runs = await claimed(database, shift_id)
         assert len(runs) == len(payloads)

@@ -6,11 +6,11 @@ import pytest
 
 from database import Database
 from models.identifiers import new_id
-from models.runs.run_writes import Change, End, Written, record_changes_if_claimed
+from models.runs.run_writes import Change, End, WriteResult, record_changes_if_claimed
 from tests.claims.conftest import NewRuns
 
 
-async def write(database: Database, *changes: Change) -> Written:
+async def write(database: Database, *changes: Change) -> WriteResult:
     async with database.connection() as connection:
         return await record_changes_if_claimed(connection, changes)
 
@@ -25,7 +25,7 @@ async def test_a_change_of_a_run_that_somebody_has_locked_is_busy_and_the_others
         await connection.execute("select from run_work where run_id = %s for update", (locked,))
         written = await write(database, *ends)
     assert (written.runs, written.busy) == ({free}, {locked})
-    assert await write(database, *ends) == Written({locked}, set(), False, set())
+    assert await write(database, *ends) == WriteResult({locked}, set(), False, set())
 
 
 @pytest.mark.parametrize("lock", ["for update", "for no key update"])
@@ -41,7 +41,7 @@ async def test_the_end_of_a_child_whose_parent_somebody_has_locked_is_busy(
             (parent_id,),
         )
         assert (await write(database, end)).busy == {child_id}
-    assert await write(database, end) == Written({child_id}, set(), True, set())
+    assert await write(database, end) == WriteResult({child_id}, set(), True, set())
 
 
 async def test_the_end_of_a_child_whose_parent_has_ended_is_written(
@@ -59,4 +59,4 @@ async def test_what_another_has_claimed_is_neither_written_nor_busy(
     async with database.transaction() as connection:
         await connection.execute("select from run_work where run_id = %s for update", (run_id,))
         change = Change(new_id(), run_id, then=End("completed"))
-        assert await write(database, change) == Written(set(), set(), False, set())
+        assert await write(database, change) == WriteResult(set(), set(), False, set())

@@ -10,7 +10,7 @@ import pytest
 
 from database import Database
 from language.records import INLINE_BYTES
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.priorities import ALONE, BULK, WAITED
 from models.runs import run_work, runs, setbacks, shifts
 from models.runs.claim_order import KEPT, Turn
@@ -46,7 +46,7 @@ async def accounts_of(found: Claim | bool) -> Counter[UUID]:
     return sizes
 
 
-def bulk(target: Target) -> Target:
+def bulk(target: RunTarget) -> RunTarget:
     return replace(target, priority=BULK)
 
 
@@ -173,7 +173,7 @@ async def test_a_run_that_its_worker_lets_go_of_was_not_taken_over(
     await accept(database, target, 1)
     run = await held(database)
     async with database.connection() as connection:
-        assert await shifts.leave(connection, run.shift_id) == 1
+        assert await shifts.release(connection, run.shift_id) == 1
         assert (await runs.get(connection, target.account_id, run.run_id)).takeovers is None
     [again] = await claimed(database)
     assert again.run_id == run.run_id and again.recorded
@@ -331,7 +331,7 @@ async def test_a_run_is_claimed_once_however_many_claim_at_once(
 # Versions that our code cannot read
 
 
-async def aside(database: Database, target: Target, *held: run_work.ClaimedRun) -> None:
+async def aside(database: Database, target: RunTarget, *held: run_work.ClaimedRun) -> None:
     async with database.connection() as connection:
         await setbacks.set_version_aside(
             connection,
@@ -405,7 +405,7 @@ async def test_a_mark_hides_no_run_that_is_queued_again(database: Database, new_
         assert isinstance(found, Claim) and [run.run_id for run in runs_of(found)] == run_ids
         marks.note(found)
         async with database.connection() as connection:
-            await shifts.leave(connection, shift_id)
+            await shifts.release(connection, shift_id)
 
 
 async def test_a_claim_with_a_mark_reads_no_row_that_was_claimed_before_it(
@@ -449,7 +449,7 @@ async def test_the_mark_of_a_queue_hides_no_older_run_of_another(
     assert sorted(run.run_id for run in runs_of(again)) == sorted(older)
 
 
-def _later(found: run_work.Found) -> run_work.Found:
+def _later(found: run_work.QueueShare) -> run_work.QueueShare:
     """As if it had been claimed a minute later."""
     assert found.last_new is not None
     return replace(found, last_new=found.last_new + timedelta(minutes=1))

@@ -8,7 +8,7 @@ from uuid import UUID
 from database import Connection, Database
 from models.automations import run_targets
 from models.runs import cancellation, child_runs
-from models.runs.acceptance import Event, accept
+from models.runs.acceptance import RunRequest, accept
 from models.runs.run_writes import Change, End, record_changes_if_claimed
 from tests.automations.engine import until
 from tests.claims.conftest import NewRuns
@@ -21,7 +21,7 @@ async def begin_below(connection: Connection, run_id: UUID) -> UUID:
     row = await cursor.fetchone()
     assert row is not None
     target = await run_targets.event_target(connection, row["account_id"], row["automation_id"])
-    [accepted] = await accept(connection, [Event(target, "workflow", {}, parent_run_id=run_id, depth=1)])
+    [accepted] = await accept(connection, [RunRequest(target, "workflow", {}, parent_run_id=run_id, depth=1)])
     return accepted.run_id
 
 

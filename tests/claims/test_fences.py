@@ -13,8 +13,8 @@ from database import Database
 from language.records import StepError, StepRecord
 from models.identifiers import new_id
 from models.runs import shifts
-from models.runs.run_writes import Change, End, Wait, Written, record_changes_if_claimed
-from models.runs.shifts import News, Others
+from models.runs.run_writes import Change, End, Wait, WriteResult, record_changes_if_claimed
+from models.runs.shifts import ObservedShifts, ShiftChanges
 from tests.automations.claims import claim, claimed, lose, new_shift
 from tests.claims.conftest import NewRuns
 
@@ -28,7 +28,7 @@ def record(run_id: UUID, step_id: str, output: Any = None, **fields: Any) -> Ste
     )  # fmt: skip
 
 
-async def try_to_write(database: Database, *changes: Change) -> Written:
+async def try_to_write(database: Database, *changes: Change) -> WriteResult:
     async with database.connection() as connection:
         return await record_changes_if_claimed(connection, changes)
 
@@ -42,7 +42,7 @@ async def row(database: Database, query: str, *values: Any) -> Any:
         return await (await connection.execute(query, values)).fetchone()  # pyright: ignore[reportArgumentType]
 
 
-async def beat(database: Database, shift_id: UUID, claims: dict[UUID, UUID]) -> News | None:
+async def beat(database: Database, shift_id: UUID, claims: dict[UUID, UUID]) -> ShiftChanges | None:
     async with database.connection() as connection:
         return await shifts.beat(connection, shift_id, 0, claims)
 
@@ -99,7 +99,7 @@ async def test_an_unknown_shift_is_over(database: Database) -> None:
 async def test_a_shift_is_silent_when_its_count_stood_still_for_long_by_ones_own_clock(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shift_id, others, now = await new_shift(database), Others(), 1000.0
+    shift_id, others, now = await new_shift(database), ObservedShifts(), 1000.0
     monkeypatch.setattr(time, "clock_gettime", lambda _: now)
 
     async def find(seconds: float) -> bool:
@@ -123,7 +123,7 @@ async def test_who_leaves_queues_what_is_left_and_nothing_of_it_counts_as_lost(
 ) -> None:
     carried = await new_runs([{}, {}])
     async with database.connection() as connection:
-        assert await shifts.leave(connection, carried.shift_id) == 2
+        assert await shifts.release(connection, carried.shift_id) == 2
         cursor = await connection.execute(
             "select distinct status, carrier, claim_id, lost from run_work where run_id = any(%s)",
             (carried.run_ids,),
@@ -135,7 +135,7 @@ async def test_only_what_is_ones_own_still_can_be_given_back(database: Database,
     carried = await new_runs([{}, {}])
     mine, theirs = carried.run_ids
     async with database.connection() as connection:
-        assert await shifts.give_back(connection, {mine: carried.claims[mine], theirs: new_id()}) == 1
+        assert await shifts.requeue_runs(connection, {mine: carried.claims[mine], theirs: new_id()}) == 1
     assert [run.run_id for run in await claimed(database)] == [mine]
 
 
@@ -258,8 +258,8 @@ async def test_progress_that_somebody_else_has_written_meanwhile_is_not_overwrit
         Change(claim_id, run_id, [record(run_id, name)], Wait(None, f'{{"by": "{name}"}}'), progress_no=0)
         for name in ("repeated", "stalled")
     ]
-    assert await try_to_write(database, changes[0]) == Written({run_id}, set(), False, set())
-    assert await try_to_write(database, changes[1]) == Written(set(), set(), False, {run_id})
+    assert await try_to_write(database, changes[0]) == WriteResult({run_id}, set(), False, set())
+    assert await try_to_write(database, changes[1]) == WriteResult(set(), set(), False, {run_id})
     assert (await row(database, WORK, run_id))["progress"] == {"by": "repeated"}
     assert (await row(database, "select step_id from run_steps where run_id = %s", run_id)) == {
         "step_id": "repeated"

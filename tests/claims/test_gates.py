@@ -9,7 +9,7 @@ import pytest
 
 from database import Database
 from models import gates
-from models.automations.run_targets import Target, run_target
+from models.automations.run_targets import RunTarget, run_target
 from models.runs import cancellation, run_work, shifts
 from models.runs.claim_order import Turn
 from models.runs.run_work import Claim, ClaimedRun
@@ -21,7 +21,7 @@ from tests.claims.test_descendants import waiting
 pytestmark = pytest.mark.usefixtures("nothing_waits")
 
 
-async def limited(database: Database, target: Target, runs: int | None) -> Target:
+async def limited(database: Database, target: RunTarget, runs: int | None) -> RunTarget:
     """Limit how many runs of a workflow may be under way, as saving it does."""
     async with database.transaction() as connection:
         await connection.execute(
@@ -37,7 +37,7 @@ async def held(database: Database) -> set[UUID]:
         return {row["run_id"] for row in await cursor.fetchall()}
 
 
-async def begun(database: Database, target: Target) -> int:
+async def begun(database: Database, target: RunTarget) -> int:
     """How many runs have passed the gate, by its count."""
     async with database.connection() as connection:
         cursor = await connection.execute(
@@ -221,7 +221,7 @@ async def test_what_is_queued_again_of_a_shift_that_leaves_keeps_its_place(
     shift_id = await new_shift(database)
     await claimed(database, shift_id)
     async with database.connection() as connection:
-        await shifts.leave(connection, shift_id)
+        await shifts.release(connection, shift_id)
     assert await claims(database) == [[first, second]] and await begun(database, target) == 2
 
 

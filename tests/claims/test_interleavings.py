@@ -137,7 +137,7 @@ class Story:
         held = self.chance.choice(self.held)
 
         async def do(connection: Connection) -> None:
-            await shifts.give_back(connection, {held.run_id: held.claim_id})
+            await shifts.requeue_runs(connection, {held.run_id: held.claim_id})
 
         await self._begin(do)
 

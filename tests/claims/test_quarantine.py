@@ -82,7 +82,7 @@ async def test_of_the_suspects_of_a_version_one_costs_a_worker_at_a_time_and_lat
             assert row is not None and seconds - 30 < row["first"] <= seconds
             # Those that were not tried have the count and the builds of those that were.
             assert row["lost"] > 2 and len(row["builds"]) == 1
-            await shifts.give_back(connection, {other: left.claim_id})
+            await shifts.requeue_runs(connection, {other: left.claim_id})
             await connection.execute(
                 "update run_work set available_at = now() - make_interval(secs => (run_id <> %s)::int)",
                 (other,),

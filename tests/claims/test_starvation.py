@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from database import Database
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.priorities import BULK, INTERACTIVE, WAITED
 from models.runs import acceptance
 from models.runs.claim_order import WINDOW, Turn, first_to_serve
@@ -54,11 +54,11 @@ class Load:
     database: Database
     workers: list[Worker]
     rows: int
-    queues: dict[Target, int]
-    waiting: dict[UUID, Target] = field(default_factory=dict[UUID, Target])
+    queues: dict[RunTarget, int]
+    waiting: dict[UUID, RunTarget] = field(default_factory=dict[UUID, RunTarget])
 
-    async def accept(self, targets: list[Target]) -> list[UUID]:
-        events = [acceptance.Event(target, "manual", None) for target in targets]
+    async def accept(self, targets: list[RunTarget]) -> list[UUID]:
+        events = [acceptance.RunRequest(target, "manual", None) for target in targets]
         async with self.database.connection() as connection:
             accepted = await acceptance.accept(connection, events)
         run_ids = [one.run_id for one in accepted]
@@ -113,7 +113,7 @@ async def test_each_run_is_claimed_within_a_bound_whatever_the_others_have(
     chance = random.Random(seed)
     async with database.connection() as connection:
         await connection.execute("delete from run_work")
-    queues: dict[Target, int] = {}
+    queues: dict[RunTarget, int] = {}
     rows = chance.choice([1, 3])
     for _ in range(chance.choice([1, 2, 4])):
         account_id = await new_account()

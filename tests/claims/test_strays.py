@@ -8,7 +8,7 @@ from database import Database
 from models.automations.run_targets import run_target
 from models.identifiers import new_id
 from models.runs import run_work, shifts
-from models.runs.acceptance import Event, accept
+from models.runs.acceptance import RunRequest, accept
 from tests.automations.claims import claim, new_shift
 from tests.claims.conftest import NewRuns
 
@@ -30,7 +30,7 @@ async def test_what_a_claim_takes_for_a_shift_that_is_to_be_ended_is_queued_with
 
     async with database.transaction() as claiming:
         target = await run_target(claiming, carried.account_id, carried.automation_id)
-        [accepted] = await accept(claiming, [Event(target, "manual", 2)])
+        [accepted] = await accept(claiming, [RunRequest(target, "manual", 2)])
         found = await run_work.claim(claiming, shift_id)
         assert not isinstance(found, bool) and found.size == 1
         assert await end() is None
@@ -44,7 +44,7 @@ async def test_what_a_claim_takes_for_a_shift_that_is_to_be_ended_is_queued_with
 async def test_a_shift_that_is_not_there_claims_nothing(database: Database, new_runs: NewRuns) -> None:
     carried = await new_runs([1])
     async with database.connection() as connection:
-        await shifts.leave(connection, carried.shift_id)
+        await shifts.release(connection, carried.shift_id)
     assert await claim(database, new_id()) is False
     assert not isinstance(await claim(database), bool)
 

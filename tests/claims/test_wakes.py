@@ -9,7 +9,7 @@ from uuid import UUID
 from database import Database, Listener
 from engine.calls import Call
 from execution.executor import parse_ids
-from execution.step_answers import Answering
+from execution.step_answers import StepAnswers
 from language.definition import WaitStep
 from models.identifiers import new_id
 from models.runs import resumption, shifts
@@ -24,7 +24,7 @@ async def test_what_comes_for_one_step_wakes_the_run_though_another_is_looked_fo
 ) -> None:
     run_id, _ = (await new_runs([{}])).only
     unused: Any = None
-    answering = Answering(database, unused, unused, Settings())
+    answering = StepAnswers(database, unused, unused, Settings())
 
     async def collect(step_id: str) -> bool:
         step = WaitStep.model_validate({"id": step_id, "type": "wait"})

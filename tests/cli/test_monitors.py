@@ -15,7 +15,7 @@ from cli.monitors import Type
 from database import Database
 from models.lists.lists import TargetType
 from models.monitors import completion, queue, runs
-from models.monitors.queue import Found
+from models.monitors.queue import TargetResult
 from settings import ExitCode
 from tests.api_server import Api, Person
 from tests.cli.conftest import Command
@@ -44,7 +44,9 @@ async def end_run(database: Database, monitor_id: str, found: dict[str, dict[str
         [run] = [one for one in claimed if str(one.monitor_id) == monitor_id]
     async with database.transaction() as connection:
         results = [
-            Found(run.run_id, position, run.monitor_id, target, heard="error" not in columns, **columns)
+            TargetResult(
+                run.run_id, position, run.monitor_id, target, heard="error" not in columns, **columns
+            )
             for position, (target, columns) in enumerate(found.items())
         ]
         await queue.record(connection, results)

@@ -36,7 +36,7 @@ async def connection(database: Database) -> AsyncGenerator[Connection]:
 
 async def figures(database: Database, account_id: UUID) -> tuple[int, int, int]:
     async with database.connection() as connection:
-        view = await credits.balance(connection, account_id)
+        view = await credits.get_balance(connection, account_id)
     return view.balance, view.held, view.used
 
 
@@ -105,7 +105,7 @@ async def test_an_account_that_does_not_exist_is_named(connection: Connection) -
 
 async def test_free_work_is_not_booked(connection: Connection, account_id: UUID) -> None:
     assert await credits.charge(connection, account_id, 0, f"c/{account_id}", "test") == Change(0, 100, False)
-    page, _ = await ledger.entries(connection, account_id)
+    page, _ = await ledger.list_entries(connection, account_id)
     assert [entry.kind for entry in page] == ["grant"]
 
 

@@ -69,7 +69,7 @@ async def account(database: Database, balance: int, **wanted: object) -> UUID:
 
 async def balance(database: Database, account_id: UUID) -> int:
     async with database.connection() as connection:
-        return (await credits.balance(connection, account_id)).balance
+        return (await credits.get_balance(connection, account_id)).balance
 
 
 async def settle_down(client: Client, database: Database) -> None:
@@ -78,7 +78,7 @@ async def settle_down(client: Client, database: Database) -> None:
     async def nothing_due() -> bool:
         await start_due(client, database)
         async with database.connection() as connection:
-            return not await topups.due(connection)
+            return not await topups.list_due(connection)
 
     await eventually(nothing_due, 30)
 
@@ -91,9 +91,9 @@ async def test_a_balance_under_the_threshold_is_topped_up(
     assert await balance(database, account_id) == 149
     assert biller.asked == [f"topup/{account_id}/1"]
     async with database.connection() as connection:
-        (entry, _), _ = await ledger.entries(connection, account_id)
+        (entry, _), _ = await ledger.list_entries(connection, account_id)
         assert (entry.kind, entry.reference) == ("topup", f"topup/{account_id}/1")
-        assert (await audit.entries(connection, account_id))[0].action == "credits.topped_up"
+        assert (await audit.list_entries(connection, account_id))[0].action == "credits.topped_up"
 
 
 async def test_a_balance_at_the_threshold_is_left_alone(client: Client, database: Database) -> None:
@@ -139,8 +139,8 @@ async def test_a_refusal_turns_it_off_and_is_in_the_audit_log(
     await settle_down(client, database)
     assert await balance(database, account_id) == 0
     async with database.connection() as connection:
-        assert not (await credits.balance(connection, account_id)).auto_topup.enabled
-        entry = (await audit.entries(connection, account_id))[0]
+        assert not (await credits.get_balance(connection, account_id)).auto_topup.enabled
+        entry = (await audit.list_entries(connection, account_id))[0]
     assert (entry.action, entry.changes) == ("credits.topup_declined", {"reason": "The card has expired."})
 
 

@@ -71,7 +71,7 @@ async def end(
 ) -> set[UUID]:
     """Have all, or these, deliveries of a claim end so. Returns what was written."""
     executor, wanted = new_id(), claimed.deliveries if deliveries is None else deliveries
-    await delivery_work.take(connection, claimed.batch_id, executor)
+    await delivery_work.take_batch(connection, claimed.batch_id, executor)
     async with connection.transaction():
         changes = [change(claimed.batch_id, executor, one, made) for one in wanted]
         return await record_attempts_if_leased(connection, changes)

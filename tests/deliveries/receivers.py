@@ -13,7 +13,7 @@ from models.events import events
 from models.events.event_data import KeyCreated
 from models.identifiers import new_id
 from models.webhooks import endpoints
-from models.webhooks.endpoints import Chosen
+from models.webhooks.endpoints import EndpointSettings
 from outbound.signing import new_secret
 from sealing import Keyring
 from tests.automations.engine import until
@@ -34,7 +34,7 @@ class Hooks:
 
     async def endpoint(self, url: str, *, events: Sequence[str] = ("*",), **chosen: Any) -> UUID:
         """A new endpoint; its id."""
-        wanted = Chosen(url, events, None, chosen.get("headers", {}), chosen.get("rate_limit"))
+        wanted = EndpointSettings(url, events, None, chosen.get("headers", {}), chosen.get("rate_limit"))
         async with self.database.transaction() as connection:
             made = await endpoints.create(connection, self.keyring, self.actor, wanted, self.secret)
         return made.id

@@ -12,7 +12,7 @@ from temporalio.client import Client
 from database import Connection, Database
 from dispatch import deliveries as delivery_dispatcher
 from dispatch.deliveries import DeliveryDispatcher
-from execution.claim_gate import FailureWatch, Halt
+from execution.claim_gate import ClaimGate, FailureWatch
 from execution.loop_lag import LoopLag
 from models.identifiers import new_id
 from models.webhooks import delivery_work
@@ -38,7 +38,7 @@ async def dispatching(
     monkeypatch.setattr(delivery_dispatcher, "_UNSENT_SECONDS", 3600.0)
     async with database.connection() as connection:
         await connection.execute("truncate delivery_work, delivery_batches, endpoints")
-    halt = Halt(database, keyring, FailureWatch())
+    halt = ClaimGate(database, keyring, FailureWatch())
     dispatcher = DeliveryDispatcher(database, client, halt, LoopLag(), eager=False)
     dispatcher.start()
     yield
@@ -73,6 +73,6 @@ async def test_what_comes_while_many_batches_are_unsent_goes_together_once_one_i
         after = looks + 2
         await eventually(lambda after=after: looks >= after, 20, "the dispatcher has looked")
     async with database.connection() as connection:
-        await delivery_work.take(connection, (await batches(database))[0]["id"], new_id())
+        await delivery_work.take_batch(connection, (await batches(database))[0]["id"], new_id())
     await eventually(lambda: there_are(BATCHES + 1), 20, "another batch")
     assert [batch["deliveries"] for batch in await batches(database)] == [*[1] * BATCHES, 3]

@@ -45,7 +45,7 @@ async def run(hooks: Hooks, notifier: Any, steps: list[dict[str, Any]]) -> RunVi
     return await ended(hooks.database, notifier, hooks.account_id, run_id)
 
 
-async def target_of(hooks: Hooks, steps: list[dict[str, Any]]) -> run_targets.Target:
+async def target_of(hooks: Hooks, steps: list[dict[str, Any]]) -> run_targets.RunTarget:
     definition = Definition.model_validate({"name": "Näme", "steps": steps})
     async with hooks.database.transaction() as connection:
         created = await automations.create(connection, hooks.keyring, hooks.actor, definition, "active")

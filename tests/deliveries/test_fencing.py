@@ -39,7 +39,7 @@ async def taken(database: Database, hooks: Hooks) -> Change:
     await hooks.emit()
     claimed, executor = await claim(database), new_id()
     async with database.connection() as connection:
-        [delivery] = await delivery_work.take(connection, claimed.batch_id, executor)
+        [delivery] = await delivery_work.take_batch(connection, claimed.batch_id, executor)
     return change(claimed.batch_id, executor, delivery.delivery_id, attempt())
 
 
@@ -57,11 +57,11 @@ async def rows_of(connection: Connection, change: Change) -> list[Any]:
 
 
 async def take_over(connection: Connection, batch_id: UUID) -> None:
-    await delivery_work.take(connection, batch_id, new_id())
+    await delivery_work.take_batch(connection, batch_id, new_id())
 
 
 async def give_back(connection: Connection, batch_id: UUID) -> None:
-    assert await delivery_recovery.give_back(connection, batch_id) == 1
+    assert await delivery_recovery.requeue_batch(connection, batch_id) == 1
 
 
 OVERTAKEN = {"taken over": take_over, "given back": give_back}
@@ -103,7 +103,7 @@ async def test_a_take_over_waits_for_a_write_that_has_begun_and_does_not_send_ag
 ) -> None:
     async def take() -> list[Any]:
         async with database.connection() as connection:
-            return list(await delivery_work.take(connection, taken.batch_id, new_id()))
+            return list(await delivery_work.take_batch(connection, taken.batch_id, new_id()))
 
     async def waits() -> bool:
         async with database.connection() as looking:
@@ -129,7 +129,7 @@ async def test_a_take_over_outlasts_a_writer_that_has_stopped_within_its_write(
         async with writer.transaction() as stopped:
             await record_attempts_if_leased(stopped, [taken])
             async with database.connection() as connection:
-                assert len(await delivery_work.take(connection, taken.batch_id, new_id())) == 1
+                assert len(await delivery_work.take_batch(connection, taken.batch_id, new_id())) == 1
     await writer.close()
     assert await is_at_work(database, taken)
 
@@ -153,7 +153,7 @@ async def test_of_many_written_together_only_what_was_overtaken_is_dropped(
     async with database.connection() as connection:
         for one in claims:
             executor = new_id()
-            await delivery_work.take(connection, one.batch_id, executor)
+            await delivery_work.take_batch(connection, one.batch_id, executor)
             changes += [change(one.batch_id, executor, delivery, attempt()) for delivery in one.deliveries]
         await take_over(connection, claims[0].batch_id)
         async with connection.transaction():

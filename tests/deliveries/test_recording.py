@@ -32,8 +32,8 @@ async def test_of_two_who_have_a_batch_only_the_later_one_writes_even_in_the_sam
     batch, overtaken, holder = new_id(), new_id(), new_id()
     async with hooks.database.connection() as connection:
         await delivery_work.claim(connection, batch, window=1024)
-        [delivery] = await delivery_work.take(connection, batch, overtaken)
-        assert await delivery_work.take(connection, batch, holder) == [delivery]
+        [delivery] = await delivery_work.take_batch(connection, batch, overtaken)
+        assert await delivery_work.take_batch(connection, batch, holder) == [delivery]
     changes = [change(delivery, batch, overtaken, 500), change(delivery, batch, holder, 200)]
     async with hooks.database.transaction() as connection:
         assert await record_attempts_if_leased(connection, changes) == {delivery.delivery_id}
@@ -50,7 +50,7 @@ async def test_what_a_receiver_asks_for_counts_though_it_takes_another_delivery_
     batch, executor = new_id(), new_id()
     async with hooks.database.connection() as connection:
         await delivery_work.claim(connection, batch, window=1024)
-        first, second = await delivery_work.take(connection, batch, executor)
+        first, second = await delivery_work.take_batch(connection, batch, executor)
     changes = [change(first, batch, executor, 200), change(second, batch, executor, status)]
     async with hooks.database.transaction() as connection:
         await record_attempts_if_leased(connection, changes)

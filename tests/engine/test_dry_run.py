@@ -7,7 +7,7 @@ from uuid import UUID
 import orjson
 import pytest
 
-from engine.driver import Ended
+from engine.driver import RunEnd
 from engine.dry_run import MAX_CALLS, DryRun, DryRunResult
 from engine.state import RunInput
 from language.definition import Definition, LookupStep
@@ -206,7 +206,7 @@ def test_a_dry_run_has_so_many_calls_and_no_more() -> None:
 
 
 def test_a_workflow_without_steps_completes() -> None:
-    assert dry_run([]) == DryRunResult(Ended("completed", None, None), [])
+    assert dry_run([]) == DryRunResult(RunEnd("completed", None, None), [])
 
 
 def test_a_request_reads_more_data_than_a_message_carries() -> None:

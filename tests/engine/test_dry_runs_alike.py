@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from engine.calls import Call, JSONObject, Outcome, not_evaluated
+from engine.calls import AttemptResult, Call, JSONObject, unevaluated_attempt
 from engine.dry_run import DryRun
 from engine.state import RunInput
 from language import step_evaluation
@@ -27,7 +27,7 @@ _ANSWER = {"status": 200, "headers": {}, "body": None, "sample": True}
 class Calm(World):
     """A world in which all that is called answers at once, as in a dry run."""
 
-    def _outcome(self, call: Call) -> Outcome:
+    def _outcome(self, call: Call) -> AttemptResult:
         step: Any = call.step
         scope = call.complete_scope({name: self._stored(name) for name in call.stored})
         try:
@@ -37,16 +37,16 @@ class Calm(World):
                 step_evaluation.alert_data_of(step.config, scope)
             elif isinstance(step, WebhookStep) and call.kind == "send":
                 step_evaluation.RequestTemplates(step.config).render(scope, output_of=call.output_of)
-                return Outcome(None, _ANSWER)
+                return AttemptResult(None, _ANSWER)
             elif call.kind == "look_up":
-                return Outcome(None, {"ip_address": step_evaluation.target_of(step.config, scope)})
+                return AttemptResult(None, {"ip_address": step_evaluation.target_of(step.config, scope)})
             elif call.item is not None:
-                return Outcome(None, {"sample": True})
+                return AttemptResult(None, {"sample": True})
             elif call.kind not in ("collect", "run_child"):
                 return super()._outcome(call)
         except ExpressionError as error:
-            return not_evaluated(error)
-        return Outcome(None, _MOCK)
+            return unevaluated_attempt(error)
+        return AttemptResult(None, _MOCK)
 
 
 def told(record: StepRecord, step: JSONObject) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.calls import Call, JSONObject, Outcome, failure
+from engine.calls import AttemptResult, Call, JSONObject, failed_attempt
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
@@ -16,9 +16,9 @@ from language.progress import Progress
 from models.identifiers import new_id
 from tests.engine.world import START
 
-REFUSED = failure("http_status", "404")
-BUSY = failure("http_status", "503", retryable=True)._replace(retry_after=60.0)
-DONE = Outcome(None, {"n": 1})
+REFUSED = failed_attempt("http_status", "404")
+BUSY = failed_attempt("http_status", "503", retryable=True)._replace(retry_after=60.0)
+DONE = AttemptResult(None, {"n": 1})
 LATER = START + timedelta(minutes=1)
 
 
@@ -49,7 +49,7 @@ class One:
         begun = self.driver.advance(now)
         return {one.step.id if one.item is None else one.item: one for one in begun}
 
-    def take(self, call: Call, outcome: Outcome, now: datetime = START) -> None:
+    def take(self, call: Call, outcome: AttemptResult, now: datetime = START) -> None:
         self.driver.take(call, outcome, now)
 
     @property
@@ -104,13 +104,13 @@ def test_a_step_whose_items_are_known_when_its_run_has_failed_is_cancelled() -> 
     assert calls["each"].kind == "prepare"
     run.take(calls["fails"], REFUSED)
     assert run.advance() == {} and run.failed_by is None
-    run.take(calls["each"], Outcome(None, [1, 2, 3]))
+    run.take(calls["each"], AttemptResult(None, [1, 2, 3]))
     assert run.advance() == {} and run.failed_by == "fails"
     assert run.statuses == {"fails": "failed", "each": "cancelled"}
 
 
 @pytest.mark.parametrize("outcome", [DONE, REFUSED], ids=["done", "refused"])
-def test_a_step_that_an_item_has_failed_ends_after_the_items_under_way(outcome: Outcome) -> None:
+def test_a_step_that_an_item_has_failed_ends_after_the_items_under_way(outcome: AttemptResult) -> None:
     """What they did and cost is part of the run."""
     run = One(call("each", for_each="[1, 2, 3, 4]", max_concurrency=2))
     calls = run.advance()
@@ -169,9 +169,9 @@ def test_what_waits_when_a_failed_run_is_taken_up_again_is_cancelled() -> None:
 def test_what_waits_for_others_is_cancelled_also_where_it_is_about_to_be_asked_again() -> None:
     run = One(WAIT, call("call"), {**FAILS, "needs": ["call"]})
     calls = run.advance()
-    run.take(calls["wait"], Outcome(None, pending=True))
+    run.take(calls["wait"], AttemptResult(None, pending=True))
     run.take(calls["call"], DONE)
-    run.driver.look_again()
+    run.driver.recheck_answers()
     assert run.advance() == {} and run.failed_by == "fails"
     assert run.statuses == {"call": "completed", "fails": "failed", "wait": "cancelled"}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.calls import JSONObject, Outcome, failure
-from engine.driver import Driver, Ended
+from engine.calls import AttemptResult, JSONObject, failed_attempt
+from engine.driver import Driver, RunEnd
 from engine.plan import Plan
 from engine.state import RunInput
 from language.definition import Definition
@@ -15,7 +15,7 @@ from language.records import StepError, StepRecord
 from models.identifiers import new_id
 from tests.engine.world import START
 
-NO_CREDITS = failure("insufficient_credits", "This needs 1 credit; the balance is 0.")
+NO_CREDITS = failed_attempt("insufficient_credits", "This needs 1 credit; the balance is 0.")
 AFTER: JSONObject = {"id": "after", "type": "transform", "config": {"expression": "trigger"}}
 CONTINUE: JSONObject = {"on_error": "continue"}
 
@@ -35,9 +35,9 @@ def driven(
     step: JSONObject,
     trigger: Any,
     *failing: int,
-    error: Outcome | None = None,
+    error: AttemptResult | None = None,
     done: dict[int, Any] | None = None,
-) -> tuple[Ended, StepRecord, list[int]]:
+) -> tuple[RunEnd, StepRecord, list[int]]:
     """Run the step and one after it.
 
     Args:
@@ -58,8 +58,8 @@ def driven(
         for call in calls:
             assert call.item is not None
             called.append(call.item)
-            refused = error or failure("refused", f"No {call.item}.")
-            driver.take(call, refused if call.item in failing else Outcome(None, call.item), START)
+            refused = error or failed_attempt("refused", f"No {call.item}.")
+            driver.take(call, refused if call.item in failing else AttemptResult(None, call.item), START)
     assert driver.ended is not None
     [record] = [one for one in driver.take_records() if one.step_id == "each" and one.item is None]
     return driver.ended, record, called

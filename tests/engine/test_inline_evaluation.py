@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.calls import JSONObject, Outcome
+from engine.calls import AttemptResult, JSONObject
 from engine.driver import Driver
 from engine.inline import INLINE_NODES
 from engine.plan import Plan
@@ -47,7 +47,7 @@ def test_what_is_too_much_is_counted_as_far_as_it_went_and_becomes_a_call() -> N
 def test_each_advance_begins_with_all_it_may_use() -> None:
     run = driver(DEAR, CHEAP)
     [call] = run.advance(START)
-    run.take(call, Outcome(None, []), START)
+    run.take(call, AttemptResult(None, []), START)
     assert run.advance(START) == []
     assert run.ended is not None and run.ended.status == "completed"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.calls import Call, JSONObject, Outcome
+from engine.calls import AttemptResult, Call, JSONObject
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
@@ -84,7 +84,7 @@ def test_in_a_for_each_it_has_the_item() -> None:
 def test_a_large_output_is_read_from_its_row() -> None:
     driver = driver_of([call("first"), call()], "event")
     [first] = driver.advance(START)
-    driver.take(first, Outcome(None, "x" * 100_000), START)
+    driver.take(first, AttemptResult(None, "x" * 100_000), START)
     [one] = driver.advance(START)
     assert (one.output_of, one.stored) == ("first", ("first",))
 

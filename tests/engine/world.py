@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 from uuid import UUID, uuid5
 
-from engine.calls import Call, JSONObject, Outcome, failure, item_output, not_evaluated
-from engine.driver import Driver, Ended
+from engine.calls import AttemptResult, Call, JSONObject, failed_attempt, item_output, unevaluated_attempt
+from engine.driver import Driver, RunEnd
 from engine.evaluation import evaluate_call
 from engine.plan import Plan
 from engine.state import RunInput
@@ -27,7 +27,7 @@ NAMESPACE = UUID(int=7)
 Key = tuple[str, int | None]
 
 
-def outcome_of(run_id: UUID, call: Call, values: JSONObject, *, come: bool = True) -> Outcome:
+def outcome_of(run_id: UUID, call: Call, values: JSONObject, *, come: bool = True) -> AttemptResult:
     """What comes of a call: always the same for the same run, step, item and attempt.
 
     What others bring may be late: it is pending until it has `come`, or until the time for it is over.
@@ -40,36 +40,36 @@ def outcome_of(run_id: UUID, call: Call, values: JSONObject, *, come: bool = Tru
         if isinstance(call.step, RememberStep):
             if call.step.config.keys is not None:
                 keys = step_evaluation.keys_of(call.step.config, scope)
-                return Outcome({"keys": keys}, {"new": keys, "known": [], "ip": "8.8.8.8"})
+                return AttemptResult({"keys": keys}, {"new": keys, "known": [], "ip": "8.8.8.8"})
             key = step_evaluation.key_of(call.step.config, scope)
-            return Outcome({"key": key}, {"seen": luck > 5, "luck": luck, "ip": "8.8.8.8"})
+            return AttemptResult({"key": key}, {"seen": luck > 5, "luck": luck, "ip": "8.8.8.8"})
         if isinstance(call.step, EmitStep):
             step_evaluation.alert_data_of(call.step.config, scope)
-            return Outcome(None, {"event_id": None, "webhooks": luck, "ip": "8.8.8.8"})
+            return AttemptResult(None, {"event_id": None, "webhooks": luck, "ip": "8.8.8.8"})
         if isinstance(call.step, WorkflowStep):
             step_evaluation.child_input_of(call.step.config, scope)
     except ExpressionError as error:
-        return not_evaluated(error)
+        return unevaluated_attempt(error)
     if isinstance(call.step, WaitStep):
         return _resumed(call, call.step, luck, come=come)
     if call.kind == "run_child" and luck % 2 and not come:
-        return Outcome(None, pending=True)
+        return AttemptResult(None, pending=True)
     if luck == 0:
-        return failure("http_status", "404")
+        return failed_attempt("http_status", "404")
     if call.kind != "run_child" and ((luck in (1, 2) and call.attempt <= luck) or luck == 3):
-        refused = failure("http_status", "503", retryable=True)
+        refused = failed_attempt("http_status", "503", retryable=True)
         return refused._replace(retry_after=600.0 if luck == 1 else 0.0)
     filler = "x" * (70_000 if luck == 9 else 10)
-    return Outcome(None, {"luck": luck, "item": scope.get("item"), "filler": filler}, credits_used=1)
+    return AttemptResult(None, {"luck": luck, "item": scope.get("item"), "filler": filler}, credits_used=1)
 
 
-def _resumed(call: Call, step: WaitStep, luck: int, *, come: bool) -> Outcome:
+def _resumed(call: Call, step: WaitStep, luck: int, *, come: bool) -> AttemptResult:
     nobody = luck in (0, 1)
     if not call.expired and (nobody or (luck % 2 and not come)):
-        return Outcome(None, pending=True)
+        return AttemptResult(None, pending=True)
     if nobody and step.config.on_timeout == "fail":
-        return failure("wait_timeout", "Nobody came.")
-    return Outcome(None, {"resumed": not nobody, "luck": luck, "ip": "8.8.8.8"})
+        return failed_attempt("wait_timeout", "Nobody came.")
+    return AttemptResult(None, {"resumed": not nobody, "luck": luck, "ip": "8.8.8.8"})
 
 
 def _ask_nobody(_: object) -> NoReturn:
@@ -105,7 +105,7 @@ class World:
     def run_id(self) -> UUID:
         return uuid5(NAMESPACE, str(self.payload["n"]))
 
-    def run(self) -> Ended:
+    def run(self) -> RunEnd:
         driver, at_work = self._driver(), list[Call]()
         for _ in range(100_000):
             begun = driver.advance(self.now)
@@ -122,7 +122,7 @@ class World:
             elif self.pending and self.chance.random() < 0.5:
                 self.come |= self.pending
                 self.pending.clear()
-                driver.look_again()
+                driver.recheck_answers()
             elif at_work and (driver.wakes_at is None or self.chance.random() < 0.7):
                 call = at_work.pop(self.chance.randrange(len(at_work)))
                 driver.take(call, self._outcome(call), self.now)
@@ -169,7 +169,7 @@ class World:
         output = outputs if record.status == "completed" else None
         return record._replace(output=output, credits_used=credits)
 
-    def _outcome(self, call: Call) -> Outcome:
+    def _outcome(self, call: Call) -> AttemptResult:
         key = (call.step.id, call.item)
         if call.kind not in ("evaluate", "prepare", "decide"):
             self.asked.add(call.step.id)
@@ -186,7 +186,7 @@ class World:
     def _stored(self, name: str) -> Any:
         return self.payload if name == "trigger" else self.records[name].output
 
-    def outcome(self, ended: Ended) -> Any:
+    def outcome(self, ended: RunEnd) -> Any:
         """All that the run came to, but for when: as the world of the batches tells it."""
         delays = [step["id"] for step in self.definition["steps"] if step["type"] == "delay"]
         steps = {

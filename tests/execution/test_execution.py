@@ -19,8 +19,8 @@ from engine.calls import Call, JSONObject
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
-from execution.run_execution import Done, Execution
-from execution.run_recorder import RunWriter
+from execution.run_execution import CallResult, Execution
+from execution.run_recorder import RunRecorder
 from execution.shift import HeldShift
 from language.definition import Definition
 from language.progress import read_progress
@@ -67,7 +67,7 @@ class Hands:
     """
 
     database: Database
-    writer: RunWriter
+    writer: RunRecorder
     shift_id: UUID
     plan: Plan
     name: str
@@ -130,7 +130,7 @@ class Hands:
         for run_id in sorted({asked.run_id for asked in brought}):
             async with self.database.connection() as connection:
                 await step_answers.wake(connection, [run_id])
-            self.live[run_id].look_again()
+            self.live[run_id].recheck_answers()
 
     async def _take_up(self) -> list[asyncio.Task[Any]]:
         """End the shift that has the runs, and claim what is queued for another."""
@@ -156,7 +156,7 @@ class Hands:
         )  # fmt: skip
         driver = Driver(self.plan, given, {"id": str(NAMESPACE), "name": self.name})
 
-        async def perform(call: Call) -> Done:
+        async def perform(call: Call) -> CallResult:
             values: JSONObject = {}
             if call.stored:
                 async with self.database.connection() as connection:
@@ -168,7 +168,7 @@ class Hands:
             if outcome.pending and asked not in self.come:
                 # What is pending although it has come waits for nobody but the clock.
                 self.pending.add(asked)
-            return Done(outcome)
+            return CallResult(outcome)
 
         execution = Execution(held, run.claim_id, driver, perform, self.writer.write, self.clock)
         self.live[run.run_id] = execution
@@ -208,10 +208,10 @@ def alone(definition: JSONObject, payload: JSONObject, seed: int) -> Any:
 
 
 @pytest.fixture(scope="module")
-async def writer(database: Database) -> AsyncGenerator[RunWriter]:
+async def writer(database: Database) -> AsyncGenerator[RunRecorder]:
     notifier = Notifier(database)
     notifier.start()
-    opened = RunWriter(database, notifier)
+    opened = RunRecorder(database, notifier)
     await opened.open()
     yield opened
     await opened.close()
@@ -221,7 +221,7 @@ async def writer(database: Database) -> AsyncGenerator[RunWriter]:
 @settings(max_examples=40, deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(definition=definitions(), seed=st.integers(0, 2**32))
 async def test_runs_come_to_the_same_whichever_worker_dies_or_stalls(
-    database: Database, writer: RunWriter, new_runs: NewRuns, definition: JSONObject, seed: int
+    database: Database, writer: RunRecorder, new_runs: NewRuns, definition: JSONObject, seed: int
 ) -> None:
     carried = await new_runs(payloads(_ROWS))
     names = {

@@ -8,7 +8,7 @@ import pytest
 
 from database import Database, Notifier
 from execution import run_recorder
-from execution.run_recorder import DatabaseAway, RunWriter, Stale
+from execution.run_recorder import DatabaseAway, RunRecorder, StaleProgress
 from models.identifiers import new_id
 from models.runs.run_writes import Change, End, Wait
 from tests.automations.claims import record_of
@@ -19,7 +19,7 @@ async def write(database: Database, changes: list[Change]) -> list[bool]:
     """Have a worker write these changes at one moment."""
     notifier = Notifier(database)
     notifier.start()
-    writer = RunWriter(database, notifier)
+    writer = RunRecorder(database, notifier)
     await writer.open()
     try:
         async with asyncio.timeout(20):
@@ -72,7 +72,7 @@ async def test_who_writes_of_progress_that_is_older_than_the_stored_one_is_told_
     run_id, claim_id = (await new_runs([1])).only
     wait = Change(claim_id, run_id, then=Wait(None, "{}"), progress_no=0)
     assert await write(database, [wait]) == [True]
-    with pytest.raises(Stale):
+    with pytest.raises(StaleProgress):
         await write(database, [wait])
 
 
@@ -94,7 +94,7 @@ async def test_a_process_that_stops_leaves_its_runs_to_others_where_the_database
 ) -> None:
     monkeypatch.setattr(run_recorder, "_AWAY_SECONDS", 0.1)
     run_id, claim_id = (await new_runs([1])).only
-    writer = RunWriter(database, Notifier(database))
+    writer = RunRecorder(database, Notifier(database))
     # A pool that is shut answers as one whose server has gone.
     await writer.open()
     await writer.close()

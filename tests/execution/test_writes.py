@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from engine.calls import Call, JSONObject, Outcome, failure
+from engine.calls import AttemptResult, Call, JSONObject, failed_attempt
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
-from execution.run_execution import LONGEST_NAP, Done, Execution, Left
+from execution.run_execution import LONGEST_NAP, CallResult, Execution, ExecutionResult
 from execution.shift import BEGIN_SECONDS, HeldShift, now
 from language.definition import Definition
 from models.identifiers import new_id
@@ -45,7 +45,7 @@ class ShortClock(FastClock):
 class Executor:
     """Runs one run; remembers what it called and wrote, in order."""
 
-    def __init__(self, *steps: JSONObject, **outcomes: Outcome) -> None:
+    def __init__(self, *steps: JSONObject, **outcomes: AttemptResult) -> None:
         plan = Plan(Definition.model_validate({"name": "test", "steps": list(steps)}))
         driver = Driver(
             plan, RunInput(new_id(), START, trigger={"large": "x" * 80_000}), {"id": "-", "name": "test"}
@@ -58,11 +58,11 @@ class Executor:
         self._outcomes = outcomes
         self.execution = Execution(self.held, new_id(), driver, self._perform, self._write, self.clock)
 
-    async def _perform(self, call: Call) -> Done:
+    async def _perform(self, call: Call) -> CallResult:
         self.log.append(f"call {call.step.id}")
         if call.step.id.startswith("hangs"):
             await asyncio.Event().wait()
-        return Done(self._outcomes.get(call.step.id, Outcome(None, {"n": 1})))
+        return CallResult(self._outcomes.get(call.step.id, AttemptResult(None, {"n": 1})))
 
     async def _write(self, change: Change) -> bool:
         self.changes.append(change)
@@ -70,7 +70,7 @@ class Executor:
         self.log.append(f"{then} {' '.join(record.step_id for record in change.records)}".strip())
         return self.holds
 
-    async def run(self) -> Left:
+    async def run(self) -> ExecutionResult:
         async with asyncio.timeout(5):
             return await self.execution.run()
 
@@ -161,7 +161,7 @@ async def test_a_step_that_takes_longer_than_its_timeout_fails() -> None:
 
 
 async def test_a_failed_call_fails_its_run() -> None:
-    executor = Executor(call("a"), call("b"), a=failure("http_status", "404"))
+    executor = Executor(call("a"), call("b"), a=failed_attempt("http_status", "404"))
     assert await executor.run() == "ended"
     assert executor.log == ["call a", "End a"]
 

@@ -12,7 +12,7 @@ from api.app import accept_together
 from database import Database
 from micro_batcher import MicroBatcher
 from models.runs import acceptance
-from models.runs.acceptance import Accepted, Event
+from models.runs.acceptance import RunAcceptance, RunRequest
 from models.runs.run_bounds import UnfinishedRuns
 from tests.automations.engine import NewTarget
 from tests.ingest.conftest import RunsOf
@@ -32,19 +32,19 @@ async def test_a_group_that_fails_after_its_commit_is_accepted_once(
 ) -> None:
     target, failures = await new_target(), [FAILURES[failure]]
 
-    async def ask(events: list[Event]) -> list[Accepted | Exception]:
+    async def ask(events: list[RunRequest]) -> list[RunAcceptance | Exception]:
         accepted = await accept_together(database, UnfinishedRuns(1000), events)
         if len(events) > 1 and failures:
             raise failures.pop()
         return accepted
 
     batcher = MicroBatcher(ask)
-    asked = [Event(target, "webhook", n) for n in range(3)]
+    asked = [RunRequest(target, "webhook", n) for n in range(3)]
     found = await asyncio.gather(*map(batcher.submit, asked), return_exceptions=True)
     assert await runs_of(target.automation_id) == 3
     for answer, event in zip(found, asked, strict=True):
-        if isinstance(answer, Accepted):
-            assert answer == Accepted(run_id=event.run_id, repeated=False)
+        if isinstance(answer, RunAcceptance):
+            assert answer == RunAcceptance(run_id=event.run_id, repeated=False)
         else:
             assert answer is FAILURES[failure]
 
@@ -53,7 +53,7 @@ async def test_repeating_the_very_same_events_finds_their_runs(
     database: Database, new_target: NewTarget, runs_of: RunsOf
 ) -> None:
     target = await new_target()
-    events = [Event(target, "webhook", 1), Event(target, "webhook", 2, dedupe_key="k")]
+    events = [RunRequest(target, "webhook", 1), RunRequest(target, "webhook", 2, dedupe_key="k")]
     async with database.connection() as connection:
         first = await acceptance.accept(connection, events)
         assert await acceptance.accept(connection, events) == first
@@ -65,7 +65,7 @@ async def test_of_events_with_one_key_in_one_group_the_first_is_the_run(
     database: Database, new_target: NewTarget, runs_of: RunsOf
 ) -> None:
     target = await new_target()
-    events = [Event(target, "webhook", n, dedupe_key=key) for n, key in enumerate("aba")]
+    events = [RunRequest(target, "webhook", n, dedupe_key=key) for n, key in enumerate("aba")]
     async with database.connection() as connection:
         answers = await acceptance.accept(connection, events)
     assert [answer.repeated for answer in answers].count(True) == 1
@@ -77,16 +77,16 @@ async def test_two_processes_with_the_same_keys_in_opposite_orders_wait_and_do_n
     database: Database, new_target: NewTarget, runs_of: RunsOf
 ) -> None:
     target = await new_target()
-    theirs = Event(target, "webhook", "theirs", dedupe_key="b")
-    ours = [Event(target, "webhook", "ours", dedupe_key=key) for key in "cba"]
+    theirs = RunRequest(target, "webhook", "theirs", dedupe_key="b")
+    ours = [RunRequest(target, "webhook", "ours", dedupe_key=key) for key in "cba"]
     async with await database.dedicated() as other, other.transaction():
         await acceptance.accept(other, [theirs])
         waiting = asyncio.create_task(accept_together(database, UnfinishedRuns(1000), ours))
         await eventually(lambda: waits_for_a_lock(database), what="the group waits")
         # Sorted: what comes after the key that is held has not been taken yet, so nobody waits for us.
-        await acceptance.accept(other, [Event(target, "webhook", "theirs", dedupe_key="c")])
+        await acceptance.accept(other, [RunRequest(target, "webhook", "theirs", dedupe_key="c")])
     answers = await waiting
-    assert [answer.repeated for answer in answers if isinstance(answer, Accepted)] == [True, True, False]
+    assert [answer.repeated for answer in answers if isinstance(answer, RunAcceptance)] == [True, True, False]
     assert await runs_of(target.automation_id) == 3
 
 
@@ -114,6 +114,6 @@ AWKWARD: dict[str, Any] = {
 async def test_an_input_is_stored_as_it_came(database: Database, new_target: NewTarget, case: str) -> None:
     target = await new_target()
     async with database.connection() as connection:
-        [accepted] = await acceptance.accept(connection, [Event(target, "webhook", AWKWARD[case])])
+        [accepted] = await acceptance.accept(connection, [RunRequest(target, "webhook", AWKWARD[case])])
         view = await get_run(connection, target.account_id, accepted.run_id)
     assert view.input == AWKWARD[case]

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from language.expressions.values import MAX_NODES
 from language.triggers import Trigger
-from models.automations.run_targets import Entry, Target
+from models.automations.run_targets import RunTarget, TriggerSpec
 from models.errors import Invalid
 from models.gates import NONE
 from models.inputs.inputs import MAX_CHECKS, InputSchema
@@ -32,9 +32,9 @@ MANY: list[Any] = list(range(1000))
 
 def target(
     dedupe: str | None = None, schema: dict[str, Any] | None = None, account: UUID | None = None
-) -> Target:
+) -> RunTarget:
     trigger: Trigger = TypeAdapter[Trigger](Trigger).validate_python({"type": "webhook", "dedupe": dedupe})
-    return Target(
+    return RunTarget(
         automation_id=uuid4(),
         account_id=account or uuid4(),
         status="active",
@@ -42,7 +42,7 @@ def target(
         priority=BULK,
         gate=NONE,
         own=False,
-        entry=Entry(trigger, False, schema and InputSchema(schema)),
+        spec=TriggerSpec(trigger, False, schema and InputSchema(schema)),
     )
 
 
@@ -84,7 +84,7 @@ INPUTS: dict[str, tuple[dict[str, Any], Any]] = {
 }
 
 
-async def outcome(checks: EventChecks, asked: Target, payload: Any) -> tuple[object, list[int]]:
+async def outcome(checks: EventChecks, asked: RunTarget, payload: Any) -> tuple[object, list[int]]:
     """What comes of an event, and what is charged for it."""
     charges: list[int] = []
 

@@ -110,7 +110,7 @@ async def test_a_rotation_is_in_the_audit_log_without_a_token(
     made = await create(person)
     rotated = await rotate(person, made, overlap_seconds=60)
     async with database.connection() as connection:
-        entry = (await audit.entries(connection, person.account.id))[0]
+        entry = (await audit.list_entries(connection, person.account.id))[0]
     assert (entry.action, str(entry.target.id)) == ("workflow.token_rotated", made["id"])
     assert entry.changes == {"overlap_seconds": 60}
     for url in (made["webhook_url"], rotated["webhook_url"]):

@@ -12,24 +12,24 @@ from models.audit import Actor
 from models.credits import credits
 from models.identifiers import new_id
 from models.jobs import acceptance, completion, jobs
-from models.jobs.acceptance import Given, NewJob
+from models.jobs.acceptance import NewJob, RowInput
 from models.jobs.jobs import CHANGED_CHANNEL, JobType, JobView
 from services.jobs import price_of
 from tests.automations.engine import until
 
 
-async def in_batches(rows: Sequence[Given], size: int = 1000) -> AsyncIterator[Sequence[Given]]:
+async def in_batches(rows: Sequence[RowInput], size: int = 1000) -> AsyncIterator[Sequence[RowInput]]:
     """Rows as an upload gives them."""
     for first in range(0, len(rows), size):
         yield rows[first : first + size]
 
 
-def given(targets: Sequence[str | None]) -> list[Given]:
+def given(targets: Sequence[str | None]) -> list[RowInput]:
     """Rows of one column; None is a cell that is no target."""
     return [
-        Given(["?"], None, ("invalid_ip", "This is no address."))
+        RowInput(["?"], None, ("invalid_ip", "This is no address."))
         if target is None
-        else Given([target], target, None)
+        else RowInput([target], target, None)
         for target in targets
     ]
 
@@ -108,7 +108,7 @@ class Jobber:
     async def balance(self) -> tuple[int, int, int]:
         """What the account has, what is held, and what was used."""
         async with self.database.connection() as connection:
-            view = await credits.balance(connection, self.account_id)
+            view = await credits.get_balance(connection, self.account_id)
         return view.balance, view.held, view.used
 
     async def events(self, job_id: UUID) -> list[dict[str, Any]]:

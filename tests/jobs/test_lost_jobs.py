@@ -12,7 +12,7 @@ from temporalio.worker import ExecuteActivityInput
 
 from models import work_queue
 from models.jobs import acceptance, queue
-from models.jobs.queue import Found
+from models.jobs.queue import RowAnswer
 from settings import Settings
 from temporal import starts
 from tests.automations.engine import hasty_worker
@@ -71,7 +71,7 @@ async def test_two_attempts_at_a_target_record_it_once(jobber: Jobber) -> None:
     job_id = await jobber.accept(["a", "a", "b"], price=1)
     async with jobber.database.connection() as connection:
         await queue.claim(connection, 32)
-    found = Found(job_id, 0, 2, data="{}", credits=1)
+    found = RowAnswer(job_id, 0, 2, data="{}", credits=1)
     for _ in range(2):
         async with jobber.database.transaction() as connection:
             assert await queue.record(connection, [found, found]) == [True, True]
@@ -110,7 +110,7 @@ async def test_what_one_chunk_has_waited_for_in_vain_the_next_does_not(
             (job_id,),
         )
     async with jobber.database.transaction() as connection:
-        await queue.record(connection, [Found(job_id, 0, 1, data="{}", given_up=True)])
+        await queue.record(connection, [RowAnswer(job_id, 0, 1, data="{}", given_up=True)])
         chunk = await queue.open_chunk(connection, job_id, 1)
     assert chunk is not None and 1200 <= chunk.idle_seconds < 1300
     await jobber.cancel(job_id)

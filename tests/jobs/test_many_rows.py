@@ -15,7 +15,7 @@ from tests.automations.faults import Do
 from tests.jobs.jobs import Jobber
 from tests.monitors.conftest import Work
 from tests.monitors.watching import Scanner, addresses
-from workflows.messages import LOOK_UP_ROWS, Looked
+from workflows.messages import LOOK_UP_ROWS, ChunkResult
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["by its chunks", "by its waits"])
@@ -35,7 +35,7 @@ async def test_a_job_goes_on_in_another_history_when_its_own_is_long(
     async def wait_for_long(given: ExecuteActivityInput, do: Do) -> Any:
         nonlocal turns
         turns += given.fn.__name__ == LOOK_UP_ROWS
-        return Looked(seconds=0.01) if waits and turns < 20 else await do()
+        return ChunkResult(seconds=0.01) if waits and turns < 20 else await do()
 
     monkeypatch.setattr(acceptance, "CHUNK", 2)
     monkeypatch.setattr(workflow.Info, "is_continue_as_new_suggested", is_long)

@@ -11,7 +11,7 @@ from aiohttp import web
 import activities.jobs
 from database import Notifier
 from models.jobs import acceptance, queue
-from models.jobs.queue import Found
+from models.jobs.queue import RowAnswer
 from models.lookups import provider_states
 from services import pacing
 from tests.automations.engine import until
@@ -183,7 +183,7 @@ async def test_rows_that_are_given_up_leave_the_time_until_which_others_wait(job
         await queue.mark_waiting(connection, job_id, 3600)
         await connection.execute("update jobs set progressed_at = clock_timestamp() - interval '1 hour'")
     async with jobber.database.transaction() as connection:
-        await queue.record(connection, [Found(job_id, 0, 1, data="{}", given_up=True)])
+        await queue.record(connection, [RowAnswer(job_id, 0, 1, data="{}", given_up=True)])
     assert (await jobber.job(job_id)).resumes_at is not None
     await jobber.cancel(job_id)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.jobs import completion, queue
-from models.jobs.queue import Found
+from models.jobs.queue import RowAnswer
 from tests.jobs.jobs import Jobber
 
 
@@ -12,7 +12,7 @@ async def test_a_job_never_costs_more_than_was_held_for_it(jobber: Jobber) -> No
     async with jobber.database.connection() as connection:
         await queue.claim(connection, 32)
     async with jobber.database.transaction() as connection:
-        await queue.record(connection, [Found(job_id, n, 1, data="{}", credits=2) for n in range(2)])
+        await queue.record(connection, [RowAnswer(job_id, n, 1, data="{}", credits=2) for n in range(2)])
     async with jobber.database.transaction() as connection:
         assert await completion.finish(connection, job_id)
     job = await jobber.job(job_id)

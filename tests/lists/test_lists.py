@@ -22,7 +22,7 @@ TYPES = ("email", "phone", "domain", "ip", "company", "darkweb")
 async def entries(database: Database, person: Person) -> list[AuditView]:
     """What the audit log says of lists, oldest first."""
     async with database.connection() as connection:
-        found = await audit.entries(connection, person.account.id, target_kind="list", limit=100)
+        found = await audit.list_entries(connection, person.account.id, target_kind="list", limit=100)
     return list(reversed(found))
 
 

@@ -113,4 +113,4 @@ async def test_credits_that_are_gone_meanwhile_are_never_owed(
     with pytest.raises(InsufficientCredits):
         await paid(till, account_id, "b", 0)
     async with database.connection() as connection:
-        assert (await credits.balance(connection, account_id)).balance == 0
+        assert (await credits.get_balance(connection, account_id)).balance == 0

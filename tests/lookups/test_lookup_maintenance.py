@@ -18,7 +18,7 @@ from execution import heartbeat
 from models.accounts import accounts
 from models.credits import paid_blocks
 from models.lookups import cached_answers
-from models.lookups.cached_answers import Key
+from models.lookups.cached_answers import AnswerKey
 from providers import dataset_refresh
 from providers.ip.data import CITIES, NETWORKS
 from settings import Settings
@@ -49,7 +49,7 @@ async def test_kept_answers_are_purged_when_they_can_serve_nobody(database: Data
     async with database.connection() as connection:
         await connection.execute("truncate lookup_answers")
         for number, stale in enumerate((-1.0, 3600.0)):
-            key = Key("a", 1, bytes([number]))
+            key = AnswerKey("a", 1, bytes([number]))
             await cached_answers.keep(connection, key, b"sealed", bucket="a", ttl=-2, stale=stale)
     activities = MaintenanceActivities(Settings(data=tmp_path), database)
     assert await ActivityEnvironment().run(activities.purge_lookups) == 1
@@ -80,7 +80,7 @@ async def test_a_purge_goes_on_in_small_parts_and_shows_that_it_is_alive(
         await connection.execute("truncate lookup_answers")
         for number in range(3):
             await cached_answers.keep(
-                connection, Key("a", 1, bytes([number])), b"sealed", bucket="a", ttl=-2, stale=-1.0
+                connection, AnswerKey("a", 1, bytes([number])), b"sealed", bucket="a", ttl=-2, stale=-1.0
             )
         assert await cached_answers.purge(connection, limit=1) == 1
     monkeypatch.setattr(cached_answers, "purge", partial(cached_answers.purge, limit=1))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from database import Database
 from models.accounts import suppressions
-from models.errors import Invalid, ModelError
+from models.errors import DomainError, Invalid
 from models.lookups.lookups import AllProvidersFailed
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
@@ -64,7 +64,7 @@ async def open_lookups(database: Database, keyring: Keyring, tmp_path: Path) -> 
         yield opened
 
 
-def told(answer: LookupResult | ModelError, fields: list[str] | None) -> Any:
+def told(answer: LookupResult | DomainError, fields: list[str] | None) -> Any:
     """All that an answer says but how long it took."""
     if isinstance(answer, LookupResult):
         body = answer.answer(shown="all", fields=fields)
@@ -76,12 +76,12 @@ def told(answer: LookupResult | ModelError, fields: list[str] | None) -> Any:
 
 async def one_by_one(
     lookups: Lookups, kind: str, queries: list[str], fields: list[str] | None
-) -> list[LookupResult | ModelError]:
-    answers: list[LookupResult | ModelError] = []
+) -> list[LookupResult | DomainError]:
+    answers: list[LookupResult | DomainError] = []
     for query in queries:
         try:
             answers.append(await lookups.lookup(kind, query, fields=fields))
-        except ModelError as error:
+        except DomainError as error:
             answers.append(error)
     return answers
 

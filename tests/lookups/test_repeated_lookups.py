@@ -83,8 +83,8 @@ async def payer_with(database: Database, balance: int) -> Payer:
 async def booked(database: Database, account_id: UUID) -> tuple[int, list[int]]:
     """The balance, and what was charged."""
     async with database.connection() as connection:
-        entries, _ = await ledger.entries(connection, account_id)
-        balance = (await credits.balance(connection, account_id)).balance
+        entries, _ = await ledger.list_entries(connection, account_id)
+        balance = (await credits.get_balance(connection, account_id)).balance
     return balance, [-entry.amount for entry in entries if entry.kind == "charge"]
 
 

@@ -459,7 +459,7 @@ async def test_an_answer_that_was_under_way_does_not_lift_the_limit_of_its_accou
 
     async def limited() -> bool:
         async with world.database.connection() as connection:
-            return (await provider_states.states(connection)).get("@both", {}).get("blocked", False)
+            return (await provider_states.load_states(connection)).get("@both", {}).get("blocked", False)
 
     lookup = asyncio.create_task((await world.process(*specs)).lookup("word", "apple"))
     await eventually(limited, what="the limit is noted")

@@ -189,7 +189,7 @@ async def test_an_agent_stores_no_secret_by_which_a_template_would_send_it_the_u
 
 
 def test_no_template_sends_resume_urls_to_where_an_event_says() -> None:
-    for template in templates.every().values():
+    for template in templates.load_templates().values():
         definition = Definition.model_validate(template.document())
         for step in definition.steps:
             if isinstance(step, WebhookStep) and "resume_urls" in step.model_dump_json():

@@ -93,7 +93,7 @@ def test_a_definition_has_its_schema(listed: list[dict[str, Any]], name: str) ->
     schema = tool["inputSchema"]["properties"][argument]
     assert "$ref" not in json.dumps(schema), "many clients do not follow references"
     accepts = Draft202012Validator({"type": "object", "properties": schema["properties"]}).is_valid
-    for template in templates.every().values():
+    for template in templates.load_templates().values():
         assert accepts(template.document()), template.id
     assert not accepts({"steps": [{"id": "a", "type": "fly", "config": {}}]})
     assert not accepts({"steps": [{"id": "a", "type": "webhook", "config": {}}]})

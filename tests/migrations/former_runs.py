@@ -10,7 +10,7 @@ from psycopg.sql import SQL, Identifier, Placeholder
 from psycopg.types.json import Json
 
 from database import Connection
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 
 REVISION = "0009"
@@ -58,7 +58,7 @@ def backing_off(until: datetime) -> dict[str, Any]:
     return NO_PROGRESS | {"attempts": {"a": 2}, "began": {"a": BEGAN.isoformat()}, "backoffs": at}
 
 
-async def insert_runs(connection: Connection, target: Target, until: datetime) -> dict[str, UUID]:
+async def insert_runs(connection: Connection, target: RunTarget, until: datetime) -> dict[str, UUID]:
     """Insert a run for each state; by its name its id.
 
     Args:
@@ -95,7 +95,7 @@ async def insert_runs(connection: Connection, target: Target, until: datetime) -
     return ids
 
 
-async def _insert_run(connection: Connection, target: Target, columns: dict[str, Any]) -> UUID:
+async def _insert_run(connection: Connection, target: RunTarget, columns: dict[str, Any]) -> UUID:
     run_id = new_id()
     cursor = await connection.execute(
         "select id from lanes where automation_id = %s order by priority limit 1", (target.automation_id,)

@@ -18,7 +18,7 @@ from models.accounts import accounts
 from models.audit import Actor
 from models.automations import automations, run_targets
 from models.runs import run_counts, run_lists
-from models.runs.acceptance import accepted_before
+from models.runs.acceptance import find_accepted
 from models.runs.run_views import RunView
 from sealing import Keyring
 from tests.migrations import former_runs
@@ -122,7 +122,7 @@ async def test_a_failed_run_shows_the_same_error(database: Database, former: For
 async def test_their_keys_are_known(database: Database, former: Former) -> None:
     async with database.connection() as connection:
         for key, run_id in former.ids.items():
-            before = await accepted_before(connection, former.automation_id, key)
+            before = await find_accepted(connection, former.automation_id, key)
             assert before is not None and before.run_id == run_id
 
 

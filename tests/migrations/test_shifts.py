@@ -13,7 +13,7 @@ from psycopg.types.json import Json
 from database import Database
 from migrations.upgrade import downgrade, upgrade
 from models import gates
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 from models.priorities import ALONE, BULK, INTERACTIVE, WAITED
 from models.runs import run_starts
@@ -33,7 +33,7 @@ UNTIL = datetime(2036, 1, 1, tzinfo=UTC)
 class Former(NamedTuple):
     """Runs of the revision before, by the state that they are in there, and their workflows."""
 
-    targets: dict[str, Target]
+    targets: dict[str, RunTarget]
     ids: dict[str, UUID]
 
 

@@ -12,7 +12,7 @@ import orjson
 
 from database import Database
 from models.monitors import completion, queue
-from models.monitors.queue import Found
+from models.monitors.queue import TargetResult
 from tests.api_server import Person
 
 MOUNTS = ("/api/monitors", "/api/agent/monitors")
@@ -65,11 +65,11 @@ async def record(
     first: int = 0,
 ) -> None:
     """Record what a run that is under way has found of targets, in their order from the position `first`."""
-    results: list[Found] = []
+    results: list[TargetResult] = []
     for position, (target, what) in enumerate(found, first):
         texts: dict[str, Any] = {name: orjson.dumps(value).decode() for name, value in what.items()}
         heard = "error" not in what
-        results.append(Found(UUID(run_id), position, UUID(monitor_id), target, heard=heard, **texts))
+        results.append(TargetResult(UUID(run_id), position, UUID(monitor_id), target, heard=heard, **texts))
     async with database.transaction() as connection:
         assert all(await queue.record(connection, results))
 

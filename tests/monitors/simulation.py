@@ -11,7 +11,7 @@ from typing import Any, cast
 import orjson
 
 from models.identifiers import new_id
-from models.monitors.queue import Chunk, Found
+from models.monitors.queue import Chunk, TargetResult
 from providers.lookup.composition import compose
 from providers.lookup.offline_answers import lack_of
 from providers.lookup.replay import WHOLE
@@ -99,7 +99,7 @@ class Simulation:
         silent[name] = self.chance.choice(list(_SILENCES))
         return self.chance.choice(_SILENCES[silent[name]])
 
-    def _compare(self, found: Found, silent: dict[str, str]) -> None:
+    def _compare(self, found: TargetResult, silent: dict[str, str]) -> None:
         changes: dict[str, Any] = {}
         first: dict[str, Any] = {}
         heard = [name for name in self.sources if name not in silent]

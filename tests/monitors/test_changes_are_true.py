@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from models.lookups.lookups import FAILURES
 from models.monitors.comparison import Comparison, compare, value_at
-from models.monitors.forms import Form
+from models.monitors.forms import ComparisonRule
 from models.monitors.snapshots import Said, Snapshot, carry_over
 from providers.lookup.composition import compose
 from providers.lookup.replay import WHOLE, filled_up, said
@@ -98,7 +98,7 @@ class Target:
         return said(self.outcomes())
 
 
-def same(form: Form, one: Any, other: Any) -> bool:
+def same(form: ComparisonRule, one: Any, other: Any) -> bool:
     return form.of(one) == form.of(other)
 
 

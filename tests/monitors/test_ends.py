@@ -14,9 +14,9 @@ from models.audit import Actor
 from models.automations import automations
 from models.lists import lists
 from models.monitors import cleanup, completion, monitors
-from models.monitors.monitors import Plan
+from models.monitors.monitors import MonitorSettings
 from models.webhooks import endpoints
-from models.webhooks.endpoints import Chosen
+from models.webhooks.endpoints import EndpointSettings
 from sealing import Keyring
 from temporal import starts
 from tests.automations.engine import ended, until
@@ -171,7 +171,7 @@ async def test_an_event_has_the_changes_as_a_workflow_gets_them_with_the_items_o
     watcher: Watcher, notifier: Notifier, scanner: Scanner, keyring: Keyring
 ) -> None:
     async with watcher.database.transaction() as connection:
-        chosen = Chosen("https://example.com/", ["monitor.*"], None, {}, None)
+        chosen = EndpointSettings("https://example.com/", ["monitor.*"], None, {}, None)
         await endpoints.create(connection, keyring, watcher.actor, chosen, "whsec_c2VjcmV0")
     monitor_id = await watcher.monitor(addresses(1), tracked_fields=["verdict.reasons"])
     workflow_id = await workflow(watcher, keyring, monitor_id)
@@ -228,7 +228,7 @@ async def test_a_monitor_that_is_made_while_its_list_is_deleted_is_paused_too(wa
             await lists.delete(connection, watcher.actor, listed.id)
 
     async with watcher.database.transaction() as making:
-        plan = Plan("m", list_id=listed.id)
+        plan = MonitorSettings("m", list_id=listed.id)
         monitor_id = await monitors.create(making, watcher.actor, "ip", plan, [])
         deleting = asyncio.create_task(delete())
 

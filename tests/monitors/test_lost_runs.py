@@ -11,7 +11,7 @@ from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
 from models.monitors import queue
-from models.monitors.queue import Found
+from models.monitors.queue import TargetResult
 from settings import Settings
 from temporal import starts
 from tests.automations.engine import hasty_worker, until
@@ -105,7 +105,7 @@ async def test_a_target_that_two_attempts_record_together_counts_once(watcher: W
     [target] = addresses(1)
     monitor_id = await watcher.monitor([target])
     run_id = await watcher.start(monitor_id)
-    found = Found(run_id, 0, monitor_id, target, baseline="{}", content_hash=b"", data="{}")
+    found = TargetResult(run_id, 0, monitor_id, target, baseline="{}", content_hash=b"", data="{}")
     async with watcher.database.transaction() as connection:
         await connection.execute("update monitor_runs set status = 'running' where id = %s", (run_id,))
         assert await queue.record(connection, [found, found]) == [True, True]

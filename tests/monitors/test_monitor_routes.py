@@ -415,7 +415,7 @@ async def test_what_happens_to_a_monitor_stands_in_the_audit_log(api: Api, datab
     await person.key.post(f"{path}/resume")
     await person.key.delete(path)
     async with database.connection() as connection:
-        found = await audit.entries(connection, person.account.id, target_kind="monitor", limit=100)
+        found = await audit.list_entries(connection, person.account.id, target_kind="monitor", limit=100)
     assert [entry.action for entry in reversed(found)] == [
         f"monitor.{action}" for action in
         ("created", "changed", "paused", "targets_added", "targets_removed", "resumed", "deleted")

@@ -14,9 +14,9 @@ from database import Database, Notifier
 from models.identifiers import new_id
 from models.monitors import completion, monitors, sources
 from models.monitors.monitors import MonitorView
-from models.monitors.queue import Chunk, Found
+from models.monitors.queue import Chunk, TargetResult
 from models.webhooks import endpoints
-from models.webhooks.endpoints import Chosen
+from models.webhooks.endpoints import EndpointSettings
 from providers.lookup.composition import compose
 from providers.lookup.coverage import silences
 from providers.lookup.offline_answers import lack_of
@@ -83,7 +83,7 @@ async def test_a_silence_is_told_once_when_it_lasts_and_so_is_its_end(
     watcher: Watcher, notifier: Notifier, scanner: Scanner, keyring: Keyring
 ) -> None:
     async with watcher.database.transaction() as connection:
-        chosen = Chosen("https://example.com/", ["monitor.*"], None, {}, None)
+        chosen = EndpointSettings("https://example.com/", ["monitor.*"], None, {}, None)
         await endpoints.create(connection, keyring, watcher.actor, chosen, "whsec_c2VjcmV0")
     monitor_id = await watcher.monitor(
         addresses(2), tracked_fields=TRACKED, change_detection="full_refresh", name="Our hosts"
@@ -173,7 +173,7 @@ def watching(*, tracked: Sequence[str] = (), heard_before: Sequence[str] = ()) -
     return Watching(chunk, patient=True)
 
 
-def judged(watching: Watching, **outcomes: Outcome) -> Found:
+def judged(watching: Watching, **outcomes: Outcome) -> TargetResult:
     """What is recorded of a target of which AbuseIPDB says something, and these sources this."""
     known = Outcome("ok", {"threat.abuse_score": 3})
     off = Outcome("skipped", detail="disabled")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from models.monitors.comparison import value_at
 from models.monitors.defaults import DEFAULTS
-from models.monitors.forms import Form
+from models.monitors.forms import ComparisonRule
 from models.monitors.snapshots import dump, load
 from models.monitors.steadiness import replace_held
 from models.monitors.tolerances import effective_tolerances, without_defaults
@@ -94,7 +94,7 @@ def far(found: Any) -> Any:
     return {name: far(part) for name, part in found.items()}
 
 
-def beyond(form: Form, old: Any, new: Any) -> bool:
+def beyond(form: ComparisonRule, old: Any, new: Any) -> bool:
     """Whether two values differ by more than the tolerance of their field, worked out without its code."""
     if form.of(old) == form.of(new):
         return False
@@ -108,9 +108,9 @@ def beyond(form: Form, old: Any, new: Any) -> bool:
     return not form.tolerances or form_without(form).of(old) != form_without(form).of(new)
 
 
-def form_without(form: Form) -> Form:
+def form_without(form: ComparisonRule) -> ComparisonRule:
     members = {name: fold for name, fold in form.members.items() if name not in form.tolerances}
-    return Form(form.fold, members, form.key)
+    return ComparisonRule(form.fold, members, form.key)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

@@ -7,7 +7,7 @@ import pytest
 from database import Notifier
 from models.lists.lists import TargetType
 from models.monitors import monitors
-from models.monitors.monitors import Plan
+from models.monitors.monitors import MonitorSettings
 from settings import Settings
 from tests.automations import sources
 from tests.monitors.watching import Watcher
@@ -35,7 +35,7 @@ async def test_a_second_look_that_hears_the_same_finds_no_change(
     watcher: Watcher, notifier: Notifier, type: TargetType
 ) -> None:
     async with watcher.database.transaction() as connection:
-        plan = Plan("m", change_detection="full_refresh")
+        plan = MonitorSettings("m", change_detection="full_refresh")
         monitor_id = await monitors.create(connection, watcher.actor, type, plan, [TARGETS[type]])
     _, [first] = await watcher.found(monitor_id, notifier)
     assert first["error"] is None, first["error"]

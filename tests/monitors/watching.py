@@ -17,7 +17,7 @@ from database import Database, Notifier
 from models.audit import Actor
 from models.credits import credits
 from models.monitors import monitors, runs
-from models.monitors.monitors import CHANGED_CHANNEL, Plan
+from models.monitors.monitors import CHANGED_CHANNEL, MonitorSettings
 from models.monitors.run_views import MonitorRunView
 from tests.automations.engine import until
 
@@ -108,7 +108,9 @@ class Watcher:
         """A new monitor of addresses, by default of one; its id."""
         chosen = addresses(1) if targets is None else list(targets)
         async with self.database.transaction() as connection:
-            return await monitors.create(connection, self.actor, "ip", Plan(**{"name": "m", **plan}), chosen)
+            return await monitors.create(
+                connection, self.actor, "ip", MonitorSettings(**{"name": "m", **plan}), chosen
+            )
 
     async def start(self, monitor_id: UUID, notifier: Notifier | None = None) -> UUID:
         """Accept a run; its id."""
@@ -167,5 +169,5 @@ class Watcher:
     async def balance(self) -> tuple[int, int]:
         """What the account has, and what is held."""
         async with self.database.connection() as connection:
-            shown = await credits.balance(connection, self.account_id)
+            shown = await credits.get_balance(connection, self.account_id)
         return shown.balance, shown.held

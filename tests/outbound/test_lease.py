@@ -16,7 +16,7 @@ from tests.stacks import eventually
 
 @dataclass
 class Held:
-    may_begin: bool = True
+    can_start_calls: bool = True
     lost: bool = False
 
 
@@ -33,16 +33,16 @@ async def test_a_call_that_waited_for_its_place_begins_only_while_its_lease_says
         hanging = asyncio.create_task(outbound.send("GET", server.url("/hang")))
         await eventually(lambda: len(server.requests) == 1, what="the place is taken")
         waiting = asyncio.create_task(outbound.send("GET", server.url("/next")))
-        lease.may_begin = False
+        lease.can_start_calls = False
         hanging.cancel()
         done, _ = await asyncio.wait([waiting], timeout=0.5)
         assert not done and len(server.requests) == 1
-        lease.may_begin = True
+        lease.can_start_calls = True
         assert (await waiting).body == b"ok"
 
 
 async def test_a_call_whose_lease_is_lost_is_never_made_and_leaves_its_place(serve: Serve) -> None:
-    server, lost, new = await serve(_one_hangs), Held(may_begin=False, lost=True), Held()
+    server, lost, new = await serve(_one_hangs), Held(can_start_calls=False, lost=True), Held()
     async with Outbound(LOOPBACK, max_calls=1) as outbound:
         outbound.lease = lambda: lost
         with pytest.raises(LeaseLost):
@@ -53,7 +53,7 @@ async def test_a_call_whose_lease_is_lost_is_never_made_and_leaves_its_place(ser
 
 
 async def test_a_question_to_a_source_goes_by_the_next_lease_if_its_first_is_lost(serve: Serve) -> None:
-    server, leases = await serve(_one_hangs), [Held(may_begin=False)]
+    server, leases = await serve(_one_hangs), [Held(can_start_calls=False)]
     async with Outbound(LOOPBACK) as outbound:
         outbound.lease = lambda: leases[-1]
         asking = asyncio.create_task(outbound.provider_client("some", guarded=True).get(server.url()))

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from database import Database
-from models.errors import ModelError
+from models.errors import DomainError
 from tests.api_server import Api, Person, running
 from tests.automations.engine import Endpoint, transform, webhook
 from tests.runs.workflows import create, finish, problem, statuses
@@ -150,7 +150,7 @@ async def test_a_lookup_costs_nothing_and_fails_where_no_source_could_be_asked(
     try:
         await api.services.lookups.lookup(kind, VALUES[kind])
         assert run["status"] == "completed" and "sample" not in run["output"]
-    except ModelError as refused:
+    except DomainError as refused:
         assert run["error"]["code"] == refused.code == "no_provider"
 
 

@@ -19,9 +19,9 @@ from models import audit
 from models.accounts import accounts
 from models.audit import Actor
 from models.automations import automations, run_targets
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.runs import acceptance, history, run_counts
-from models.runs.acceptance import Event
+from models.runs.acceptance import RunRequest
 from sealing import Keyring
 from settings import Settings
 from tests.weeks import id_of, make_week, partitions
@@ -35,7 +35,7 @@ PARTITIONED = (*TABLES, "events", "deliveries", "delivery_attempts")
 
 
 @pytest.fixture
-async def target(database: Database, keyring: Keyring) -> Target:
+async def target(database: Database, keyring: Keyring) -> RunTarget:
     """A workflow of a new account."""
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
@@ -54,7 +54,7 @@ class Stored(NamedTuple):
 
 
 async def store(
-    connection: Connection, target: Target, accepted: datetime, ended: datetime | None, number: int = 0
+    connection: Connection, target: RunTarget, accepted: datetime, ended: datetime | None, number: int = 0
 ) -> Stored:
     """Store a run with a step, an item and a dedupe key; work too, if it has not ended."""
     run_id, key = id_of(accepted, number), f"key-{number}"
@@ -112,7 +112,7 @@ async def stored(connection: Connection, runs: Sequence[Stored]) -> set[int]:
     return counts
 
 
-async def test_a_week_whose_runs_all_ended_long_ago_is_dropped(database: Database, target: Target) -> None:
+async def test_a_week_whose_runs_all_ended_long_ago_is_dropped(database: Database, target: RunTarget) -> None:
     async with database.connection() as connection:
         suffix = await make_week(connection, TABLES, LONG_AGO)
         runs = [await store(connection, target, LONG_AGO, LONG_AGO + DAY, number) for number in range(3)]
@@ -121,7 +121,7 @@ async def test_a_week_whose_runs_all_ended_long_ago_is_dropped(database: Databas
         assert (await stored(connection, runs), await partitions(connection, TABLES, suffix)) == ({0}, 0)
 
 
-async def test_the_total_of_a_list_knows_of_what_was_dropped(database: Database, target: Target) -> None:
+async def test_the_total_of_a_list_knows_of_what_was_dropped(database: Database, target: RunTarget) -> None:
     async def total() -> int:
         return await run_counts.count(connection, target.account_id, automation_id=None, status="completed")
 
@@ -135,7 +135,7 @@ async def test_the_total_of_a_list_knows_of_what_was_dropped(database: Database,
 
 @pytest.mark.parametrize("ended", [None, NOW - DAY], ids=["has not ended", "ended yesterday"])
 async def test_of_a_week_with_a_run_that_is_wanted_only_the_others_go(
-    database: Database, target: Target, ended: datetime | None
+    database: Database, target: RunTarget, ended: datetime | None
 ) -> None:
     async with database.connection() as connection:
         suffix = await make_week(connection, TABLES, LONG_AGO)
@@ -153,7 +153,7 @@ async def test_of_a_week_with_a_run_that_is_wanted_only_the_others_go(
 
 
 async def test_a_run_that_is_wanted_keeps_its_key_when_a_later_week_goes(
-    database: Database, target: Target
+    database: Database, target: RunTarget
 ) -> None:
     later = LONG_AGO + 7 * DAY
     async with database.connection() as connection:
@@ -166,7 +166,7 @@ async def test_a_run_that_is_wanted_keeps_its_key_when_a_later_week_goes(
         await history.drop_old(connection, DAY / 2)
 
 
-async def test_what_is_not_old_enough_stays(database: Database, target: Target) -> None:
+async def test_what_is_not_old_enough_stays(database: Database, target: RunTarget) -> None:
     accepted = NOW - KEPT + 8 * DAY
     async with database.connection() as connection:
         suffix = await make_week(connection, TABLES, accepted)
@@ -185,7 +185,7 @@ BROKEN_OFF: dict[str, tuple[LiteralString, ...]] = {
 
 @pytest.mark.parametrize("detached", BROKEN_OFF)
 async def test_a_call_that_was_broken_off_is_ended_by_the_next(
-    database: Database, target: Target, detached: str
+    database: Database, target: RunTarget, detached: str
 ) -> None:
     async with database.connection() as connection:
         suffix = await make_week(connection, TABLES, LONG_AGO)
@@ -201,7 +201,7 @@ async def test_a_call_that_was_broken_off_is_ended_by_the_next(
         assert (await stored(connection, [run]), await partitions(connection, TABLES, suffix)) == ({0}, 0)
 
 
-async def test_who_reads_an_old_week_holds_up_only_its_end(database: Database, target: Target) -> None:
+async def test_who_reads_an_old_week_holds_up_only_its_end(database: Database, target: RunTarget) -> None:
     async with database.connection() as connection:
         suffix = await make_week(connection, TABLES, LONG_AGO)
         run = await store(connection, target, LONG_AGO, LONG_AGO)
@@ -210,7 +210,7 @@ async def test_who_reads_an_old_week_holds_up_only_its_end(database: Database, t
             async with await database.dedicated(options="-c statement_timeout=200ms") as impatient:
                 with pytest.raises(psycopg.errors.QueryCanceled):
                     await history.drop_old(impatient, KEPT)
-            await acceptance.accept(connection, [Event(target, "manual", 1)])
+            await acceptance.accept(connection, [RunRequest(target, "manual", 1)])
         assert await partitions(connection, TABLES, suffix) == 3
         assert await history.drop_old(connection, KEPT) == 1
         assert (await stored(connection, [run]), await partitions(connection, TABLES, suffix)) == ({0}, 0)
@@ -225,7 +225,7 @@ async def test_a_month_of_weeks_stands_ready(database: Database, settings: Setti
         for table in TABLES:
             newest = Identifier(row["name"].replace("runs", table, 1))
             await connection.execute(SQL("drop table {}").format(newest))
-    await ActivityEnvironment().run(MaintenanceActivities(settings, database).tend_history)
+    await ActivityEnvironment().run(MaintenanceActivities(settings, database).maintain_partitions)
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select parent, max(name) as newest,"
@@ -238,7 +238,7 @@ async def test_a_month_of_weeks_stands_ready(database: Database, settings: Setti
 
 
 async def test_what_the_audit_log_tells_of_old_runs_goes_with_them(
-    database: Database, settings: Settings, target: Target
+    database: Database, settings: Settings, target: RunTarget
 ) -> None:
     async with database.connection() as connection:
         for number, (action, at) in enumerate(
@@ -249,14 +249,14 @@ async def test_what_the_audit_log_tells_of_old_runs_goes_with_them(
                 " created_at) values (%s, %s, 'system', 'system', %s, 'workflow', %s)",
                 (id_of(at, number), target.account_id, action, at),
             )
-    await ActivityEnvironment().run(MaintenanceActivities(settings, database).tend_history)
+    await ActivityEnvironment().run(MaintenanceActivities(settings, database).maintain_partitions)
     async with database.connection() as connection:
-        entries = await audit.entries(connection, target.account_id, target_kind="workflow")
+        entries = await audit.list_entries(connection, target.account_id, target_kind="workflow")
     assert [entry.action for entry in entries] == ["workflow.created", "run.started", "workflow.updated"]
 
 
-async def test_a_run_whose_id_is_of_another_day_is_refused(database: Database, target: Target) -> None:
-    event = Event(target, "manual", 1, run_id=id_of(NOW + 2 * DAY))
+async def test_a_run_whose_id_is_of_another_day_is_refused(database: Database, target: RunTarget) -> None:
+    event = RunRequest(target, "manual", 1, run_id=id_of(NOW + 2 * DAY))
     async with database.connection() as connection:
         with pytest.raises(psycopg.errors.CheckViolation, match="id_time"):
             await acceptance.accept(connection, [event])

@@ -10,7 +10,7 @@ from psycopg.types.json import Json
 
 from database import Database
 from models.automations import run_targets
-from models.runs.acceptance import Event, accept
+from models.runs.acceptance import RunRequest, accept
 from tests.api_server import Api, Person
 from tests.automations.engine import transform
 from tests.runs.workflows import create, start
@@ -31,7 +31,7 @@ async def many(database: Database, person: Person, workflow: str, count: int, pa
     """Accept so many runs of a workflow at once."""
     async with database.connection() as connection:
         target = await run_targets.run_target(connection, person.account.id, UUID(workflow))
-        await accept(connection, [Event(target, "manual", payload) for _ in range(count)])
+        await accept(connection, [RunRequest(target, "manual", payload) for _ in range(count)])
 
 
 async def test_a_page_has_4_mib_of_parts_the_newest_runs_first(api: Api, database: Database) -> None:

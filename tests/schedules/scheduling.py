@@ -11,10 +11,10 @@ from database import Database
 from language.definition import Definition, Status
 from models.audit import Actor
 from models.automations import automations
-from models.automations.automations import Edit, Readings
-from models.automations.definitions import Checked
+from models.automations.automations import DataReads, Edit
+from models.automations.definitions import CheckedDefinition
 from models.runs import schedule_triggers
-from models.runs.acceptance import Accepted
+from models.runs.acceptance import RunAcceptance
 from models.runs.run_views import RunView
 from sealing import Keyring
 from tests.views import get_run
@@ -50,8 +50,8 @@ class Scheduler:
     ) -> None:
         """Store a new version."""
         version = self.versions[automation_id]
-        checked = Checked(_definition(schedule, trigger, {}), status, [])
-        no_readings = Readings([], request=False, resume_urls=False)
+        checked = CheckedDefinition(_definition(schedule, trigger, {}), status, [])
+        no_readings = DataReads([], request=False, resume_urls=False)
         async with self.database.transaction() as connection:
             assert await automations.replace(
                 connection, self.actor, automation_id, version, checked, no_readings, Edit("test", {})
@@ -62,7 +62,7 @@ class Scheduler:
         async with self.database.transaction() as connection:
             await automations.delete(connection, self.actor, automation_id)
 
-    async def accept_due(self, automation_id: UUID, come: datetime | None = None) -> Accepted | None:
+    async def accept_due(self, automation_id: UUID, come: datetime | None = None) -> RunAcceptance | None:
         async with self.database.transaction() as connection:
             return await schedule_triggers.accept_due(connection, automation_id, come)
 

@@ -21,7 +21,7 @@ from models.identifiers import new_id
 from models.installation import processes, root_key
 from models.installation.key_rotation import BATCH, CANARY, KEPT, reseal_batch
 from models.webhooks import endpoints
-from models.webhooks.endpoints import Chosen
+from models.webhooks.endpoints import EndpointSettings
 from sealing import Keyring
 from services.operator.administration import Resealed, reseal
 from settings import ExitCode, Settings
@@ -49,7 +49,7 @@ async def person(api: Api, database: Database) -> AsyncGenerator[Person]:
     await person.key.post("/api/workflows", json={"name": "w"})
     async with database.transaction() as connection:
         actor = Actor(person.account.id, "system", name="test")
-        chosen = Chosen("https://example.com/hook", ["*"], None, {"X-Team": "ops"}, None)
+        chosen = EndpointSettings("https://example.com/hook", ["*"], None, {"X-Team": "ops"}, None)
         await endpoints.create(connection, Keyring([OLD]), actor, chosen, "whsec_c2VjcmV0")
     yield person
     async with database.connection() as connection:
@@ -74,7 +74,7 @@ def counts(secrets: int, tokens: int, webhooks: int, canary: int) -> dict[str, A
 
 async def opened(database: Database, person: Person, key: str) -> dict[str, str]:
     async with database.connection() as connection:
-        return await secrets.values(connection, Keyring([key]), person.account.id, ["A", "B"])
+        return await secrets.load_values(connection, Keyring([key]), person.account.id, ["A", "B"])
 
 
 async def test_all_opens_with_the_new_key_alone(
@@ -159,7 +159,7 @@ async def test_many_are_sealed_anew_in_batches(database: Database, person: Perso
     assert done["secrets"] == Resealed(number, 0)
     async with database.connection() as connection:
         names = [name for _, name, _ in rows]
-        values = await secrets.values(connection, Keyring([NEW]), account, names)
+        values = await secrets.load_values(connection, Keyring([NEW]), account, names)
     assert values == {name: name for name in names}
 
 

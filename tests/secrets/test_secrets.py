@@ -56,7 +56,7 @@ async def a_workflow(person: Person, *used: str, name: str = "CRM sync") -> str:
 
 async def opened(person: Person, database: Database, keyring: Keyring, *names: str) -> dict[str, str]:
     async with database.connection() as connection:
-        return await secrets.values(connection, keyring, person.account.id, names)
+        return await secrets.load_values(connection, keyring, person.account.id, names)
 
 
 class TestStoring:
@@ -244,7 +244,7 @@ class TestUse:
     ) -> None:
         await store(person)
         async with database.transaction() as connection:
-            assert await secrets.names(connection, person.account.id) == {"TOKEN"}
+            assert await secrets.list_names(connection, person.account.id) == {"TOKEN"}
             async with asyncio.timeout(10):
                 assert (await person.key.delete(f"{PATH}/TOKEN")).status_code == 200
             assert not await secrets.hold(connection, person.account.id, ["TOKEN"])
@@ -287,7 +287,7 @@ class TestAccounts:
         assert await listed(stranger) == []
         assert await opened(stranger, database, keyring, "TOKEN") == {}
         async with database.connection() as connection:
-            assert await secrets.names(connection, stranger.account.id) == frozenset()
+            assert await secrets.list_names(connection, stranger.account.id) == frozenset()
         for body in ({"name": "TOKEN"}, {"name": "TOKEN", "force": True}):
             assert (await stranger.key.request("DELETE", PATH, json=body)).status_code == 404
         assert len(await listed(person)) == 1
@@ -325,7 +325,7 @@ async def test_every_change_is_audited_without_the_value(person: Person, databas
     workflow = await a_workflow(person, "TOKEN")
     await person.session.delete(f"{PATH}/TOKEN", params={"force": True})
     async with database.connection() as connection:
-        entries = await audit.entries(connection, person.account.id, target_kind="secret")
+        entries = await audit.list_entries(connection, person.account.id, target_kind="secret")
     assert [(entry.action, entry.actor.kind, entry.changes) for entry in entries] == [
         ("secret.deleted", "session", {"used_by": [workflow]}),
         ("secret.replaced", "key", None),
@@ -340,7 +340,7 @@ async def test_a_refused_change_leaves_no_audit_entry(person: Person, database: 
     await a_workflow(person, "TOKEN")
     await person.key.delete(f"{PATH}/TOKEN")
     async with database.connection() as connection:
-        entries = await audit.entries(connection, person.account.id, target_kind="secret")
+        entries = await audit.list_entries(connection, person.account.id, target_kind="secret")
     assert [entry.action for entry in entries] == ["secret.created"]
 
 

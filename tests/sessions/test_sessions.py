@@ -160,8 +160,8 @@ def test_a_token_outlives_a_new_root_key_and_not_the_removal_of_its_own() -> Non
         "iat": datetime.now(UTC), "exp": datetime.now(UTC) + timedelta(hours=1),
     }  # fmt: skip
     token = jwt.encode(claims, Keyring([old]).derived("sessions")[0], algorithm="HS256")
-    assert sessions.claims_of(Keyring([new, old]), token) is not None
-    assert sessions.claims_of(Keyring([new]), token) is None
+    assert sessions.read_claims(Keyring([new, old]), token) is not None
+    assert sessions.read_claims(Keyring([new]), token) is None
 
 
 async def test_failed_logins_are_limited_per_address_and_right_ones_do_not_count(

@@ -22,7 +22,7 @@ INPUTS = {
 
 def secrets_of(*template_ids: str) -> list[str]:
     """The secrets that these templates name, or all."""
-    told = [templates.every()[one].document() for one in template_ids or templates.every()]
+    told = [templates.load_templates()[one].document() for one in template_ids or templates.load_templates()]
     named = re.findall(r"secrets\.(\w+)|\"secret\": \"(\w+)\"", json.dumps(told))
     return sorted({one or other for one, other in named})
 

@@ -33,13 +33,13 @@ def doubts(workflow: dict[str, Any]) -> set[tuple[str, str]]:
 
 async def test_a_copy_is_as_its_template_and_active_where_nothing_lacks(person: Person) -> None:
     made = await copy(person, "check-address-of-form")
-    assert made | templates.every()["check-address-of-form"].document() == made
+    assert made | templates.load_templates()["check-address-of-form"].document() == made
     assert (made["status"], made["warnings"], made["version"]) == ("active", [], 1)
 
 
 async def test_a_copy_whose_alerts_no_webhook_asks_for_is_active_and_says_so(newcomer: Person) -> None:
     made = await copy(newcomer, TOR)
-    assert made | templates.every()[TOR].document() == made
+    assert made | templates.load_templates()[TOR].document() == made
     assert (made["status"], doubts(made)) == ("active", {UNHEARD})
     webhook = {"url": "https://example.com/", "events": ["workflow.*"]}
     assert (await newcomer.key.post("/api/webhooks", json=webhook)).status_code == 201
@@ -49,7 +49,7 @@ async def test_a_copy_whose_alerts_no_webhook_asks_for_is_active_and_says_so(new
 async def test_a_copy_tells_slack_instead_where_the_account_has_its_url(newcomer: Person) -> None:
     url = {"SLACK_WEBHOOK_URL": "https://hooks.slack.com/services/T0/B0/x"}
     made = await copy(newcomer, TOR, secrets=url)
-    [emitted] = [step for step in templates.every()[TOR].steps if step["type"] == "emit"]
+    [emitted] = [step for step in templates.load_templates()[TOR].steps if step["type"] == "emit"]
     [tell] = [step for step in made["steps"] if step["id"] == emitted["id"]]
     body = {"text": emitted["config"]["data"]["text"]}
     # What it has remembered as told, it tells although Slack is away for an hour.
@@ -76,7 +76,7 @@ async def test_secrets_that_come_with_a_copy_are_stored_and_it_is_active(
     assert (made["status"], doubts(made)) == ("active", {("/steps/2/config/event", "alert_unheard")})
     assert "secrets" not in made and await secret_names(newcomer) == ["DEAD_LETTER_URL"]
     async with database.connection() as connection:
-        found = await audit.entries(connection, newcomer.account.id)
+        found = await audit.list_entries(connection, newcomer.account.id)
     assert [(one.action, one.target.name) for one in found[:2]] == [
         ("workflow.created", made["name"]), ("secret.created", "DEAD_LETTER_URL")
     ]  # fmt: skip
@@ -154,7 +154,7 @@ async def test_a_schedule_that_was_not_told_what_to_look_at_is_a_draft(newcomer:
     assert made["status"] == "draft" and missing in doubts(made)
     trigger = {"input": {"domains": ["example.com"]}}
     told = await copy(newcomer, "domain-expiry-watch", trigger=trigger)
-    template = templates.every()["domain-expiry-watch"]
+    template = templates.load_templates()["domain-expiry-watch"]
     assert told["status"] == "active" and missing not in doubts(told)
     assert told["trigger"] == template.trigger | trigger
 
@@ -206,7 +206,7 @@ async def test_a_draft_can_be_active_once_it_lacks_nothing(newcomer: Person) -> 
 
 
 async def test_a_workflow_that_is_no_copy_must_have_its_secrets(newcomer: Person) -> None:
-    answer = await newcomer.key.post("/api/workflows", json=templates.every()[FAILED].document())
+    answer = await newcomer.key.post("/api/workflows", json=templates.load_templates()[FAILED].document())
     assert (answer.status_code, wrong(answer)) == (400, {AT_LETTERS})
 
 
@@ -235,7 +235,7 @@ async def test_an_unknown_template_is_refused_with_the_nearest_one(
 
 
 async def test_null_is_no_template(newcomer: Person) -> None:
-    body = {**templates.every()[FAILED].document(), "template_id": None}
+    body = {**templates.load_templates()[FAILED].document(), "template_id": None}
     assert wrong(await newcomer.key.post("/api/workflows", json=body)) == {AT_LETTERS}
 
 
@@ -260,6 +260,6 @@ async def test_a_key_that_may_not_look_up_copies_no_lookups(api: Api) -> None:
 async def test_the_audit_log_names_the_template_of_a_copy(database: Database, newcomer: Person) -> None:
     made = await copy(newcomer, FAILED)
     async with database.connection() as connection:
-        entry = (await audit.entries(connection, newcomer.account.id))[0]
+        entry = (await audit.list_entries(connection, newcomer.account.id))[0]
     assert (entry.action, entry.target.id) == ("workflow.created", UUID(made["id"]))
     assert entry.changes == {"status": "draft", "template_id": FAILED}

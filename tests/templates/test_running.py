@@ -156,7 +156,7 @@ SAMPLES: dict[str, Any] = {template_id: events[0][0] for template_id, events in 
 }
 
 
-@pytest.mark.parametrize("template_id", templates.every())
+@pytest.mark.parametrize("template_id", templates.load_templates())
 async def test_a_copy_can_be_tried_out_without_sending_anything(
     person: Person, receiver: Endpoint, template_id: str
 ) -> None:
@@ -307,7 +307,7 @@ async def test_an_approval_is_asked_for_and_what_is_approved_is_carried_out(
 async def test_an_approval_that_nobody_gives_in_time_is_none(
     person: Person, api: Api, worker: Client, receiver: Endpoint
 ) -> None:
-    steps = templates.every()["approve-by-link"].document()["steps"]
+    steps = templates.load_templates()["approve-by-link"].document()["steps"]
     steps[1]["config"]["timeout"] = 0.1
     made = await copy(person, "approve-by-link", steps=steps)
     await run(api, person, made, {"title": "A new laptop", "requested_by": "Ada"})
@@ -461,7 +461,7 @@ AS_IT_IS: dict[str, tuple[list[Any], list[Any]]] = {
 
 
 def test_each_template_is_run_as_it_is() -> None:
-    assert {*AS_IT_IS, "approve-by-link"} == {*templates.every()}
+    assert {*AS_IT_IS, "approve-by-link"} == {*templates.load_templates()}
 
 
 @pytest.mark.parametrize("template_id", AS_IT_IS)
@@ -488,7 +488,7 @@ async def test_a_copy_of_an_account_that_has_nothing_runs_as_it_is(
         assert data["text"].startswith(alert) if isinstance(alert, str) else data == alert
 
 
-@pytest.mark.parametrize("template_id", [one for one in templates.every() if secrets_of(one)])
+@pytest.mark.parametrize("template_id", [one for one in templates.load_templates() if secrets_of(one)])
 async def test_a_copy_without_its_secrets_waits_for_them(api: Api, template_id: str) -> None:
     made = await copy(await api.person(), template_id)
     lacking = {warning["message"] for warning in made["warnings"] if warning["code"] == "unknown_secret"}

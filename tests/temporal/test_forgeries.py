@@ -27,7 +27,7 @@ from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
 from temporalio.converter import DataConverter, WorkflowSerializationContext
 
 from database import Database, Notifier
-from models.automations.run_targets import Target
+from models.automations.run_targets import RunTarget
 from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from temporal import schedules
@@ -47,7 +47,7 @@ from tests.automations.engine import (
 )
 from workflows.messages import PURGE_LOOKUPS
 
-UnderWay = tuple[Target, UUID, WorkflowHandle[Any, Any]]
+UnderWay = tuple[RunTarget, UUID, WorkflowHandle[Any, Any]]
 pytestmark = pytest.mark.usefixtures("quick_watch")
 _KEEP = timedelta(minutes=5)  # of a forged workflow, should it not end by itself
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from models.errors import FieldError, Invalid
-from models.jobs.acceptance import Given
+from models.jobs.acceptance import RowInput
 from providers.registry import KINDS
 from services.disk_buffer import spooled
 from services.target_files import Upload, open_csv, open_targets
@@ -37,7 +37,7 @@ async def opened(data: bytes | str, type: str = "email", column: str | None = No
     return await open_csv(shared_pool, ACCOUNT, type, cut(raw), column)
 
 
-async def rows_of(upload: Upload) -> list[Given]:
+async def rows_of(upload: Upload) -> list[RowInput]:
     return [row async for batch in upload.rows() for row in batch]
 
 
@@ -52,7 +52,7 @@ async def refusal(data: bytes | str, type: str = "email", column: str | None = N
 async def test_a_row_has_its_cells_and_the_normal_form_of_its_target() -> None:
     upload = await opened("Name,E-Mail\nAda, ADA@Example.com \n")
     assert (upload.header, upload.column) == (["Name", "E-Mail"], 1)
-    assert await rows_of(upload) == [Given(["Ada", " ADA@Example.com "], "ada@example.com", None)]
+    assert await rows_of(upload) == [RowInput(["Ada", " ADA@Example.com "], "ada@example.com", None)]
 
 
 async def test_an_invalid_cell_and_an_empty_one_are_rows_with_an_error() -> None:
@@ -72,7 +72,7 @@ async def test_rows_of_every_type_are_read(type: str) -> None:
 
 async def test_what_is_no_address_can_be_validated() -> None:
     [row] = await rows_of(await opened("email\n nobody \n", "validate"))
-    assert row == Given([" nobody "], "nobody", None)
+    assert row == RowInput([" nobody "], "nobody", None)
 
 
 async def test_targets_come_as_a_table_of_one_column() -> None:
@@ -171,7 +171,7 @@ async def test_a_wrong_header_is_told_with_its_row() -> None:
 async def test_quoted_cells_may_span_lines_whatever_the_delimiter(delimiter: str) -> None:
     text = f'email{delimiter}note\n"ada@example.com"{delimiter}"two\nlines, ""quoted"""\n'
     assert await rows_of(await opened(text)) == [
-        Given(["ada@example.com", 'two\nlines, "quoted"'], "ada@example.com", None)
+        RowInput(["ada@example.com", 'two\nlines, "quoted"'], "ada@example.com", None)
     ]
 
 
@@ -209,7 +209,7 @@ async def test_a_bad_file_is_refused_with_its_row(case: str) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 async def test_files_in_utf_8_are_read_and_in_utf_16_with_a_bom(encoding: str) -> None:
     [row] = await rows_of(await opened(GOOD.encode(encoding)))
-    assert row == Given(["ada@example.com", "Zoë"], "ada@example.com", None)
+    assert row == RowInput(["ada@example.com", "Zoë"], "ada@example.com", None)
 
 
 async def test_as_many_rows_as_a_file_may_have_are_read() -> None:

@@ -44,7 +44,7 @@ async def attempted(
         claim = await delivery_work.claim(connection, batch_id, window=1000)
         if claim is None or not claim.claimed:
             return []
-        taken = await delivery_work.take(connection, batch_id, executor)
+        taken = await delivery_work.take_batch(connection, batch_id, executor)
     fault: dict[str, Any] = (
         {} if ending == "delivered" else {"code": "http_status", "message": f"It answered {status}."}
     )

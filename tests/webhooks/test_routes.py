@@ -318,7 +318,7 @@ async def test_every_change_is_audited_without_secrets_and_values_of_headers(
     rotated = (await person.key.post(f"{path}/rotate-secret")).json()
     await person.key.delete(path)
     async with database.connection() as connection:
-        entries = await audit.entries(connection, person.account.id, target_kind="webhook")
+        entries = await audit.list_entries(connection, person.account.id, target_kind="webhook")
     entries.reverse()
     assert [(entry.action, entry.actor.kind) for entry in entries] == [
         ("webhook.created", "key"), ("webhook.changed", "session"), ("webhook.changed", "key"),
@@ -338,7 +338,7 @@ async def test_the_log_says_that_headers_changed_where_only_a_value_did(
     created = await made(person, headers={"X-Key": "canary-6"})
     await person.key.patch(f"{PATH}/{created['id']}", json={"headers": {"X-Key": "canary-7"}})
     async with database.connection() as connection:
-        [entry, _] = await audit.entries(connection, person.account.id, target_kind="webhook")
+        [entry, _] = await audit.list_entries(connection, person.account.id, target_kind="webhook")
     assert entry.changes == {"headers": {"old": ["X-Key"], "new": ["X-Key"]}}
 
 

@@ -324,7 +324,7 @@ async def test_what_nobody_looked_at_is_counted_before_its_runs_go(
     going_on = await accepted(person, await file_workflow(person), "a\n1\n")
     await end(database, path, ["completed", "failed", "completed"])
     async with database.connection() as connection:
-        await uploads.tend(connection, timedelta(days=1))
+        await uploads.expire(connection, timedelta(days=1))
         await connection.execute("delete from runs where upload_id = %s", (path.rpartition("/")[2],))
     shown = await batch(person, path)
     assert (shown["status"], shown["runs_completed"], shown["runs_failed"]) == ("completed", 2, 1)
@@ -341,7 +341,7 @@ async def test_a_batch_goes_when_its_runs_are_kept_no_longer(person: Person, dat
             "update uploads set completed_at = now() - interval '25 h' where id = %s",
             (old.rpartition("/")[2],),
         )
-        await uploads.tend(connection, timedelta(days=1))
+        await uploads.expire(connection, timedelta(days=1))
     assert problem(await person.key.get(old)) == (404, "not_found")
     assert (await batch(person, young))["status"] == "completed"
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from language.triggers import FileUploadTrigger, ManualTrigger
-from models.automations.run_targets import Entry, Target
+from models.automations.run_targets import RunTarget, TriggerSpec
 from models.errors import Conflict, FieldError, Invalid
 from models.gates import NONE
 from models.inputs.inputs import InputSchema
@@ -28,8 +28,8 @@ async def cut(data: bytes) -> AsyncGenerator[bytes]:
 async def read(table: str | bytes, schema: dict[str, Any] | None = None, **trigger: Any) -> list[Any]:
     """What the runs of a file start with."""
     given = FileUploadTrigger.model_validate({"type": "file_upload", **trigger})
-    entry = Entry(given, False, None if schema is None else InputSchema(schema))
-    target = Target(uuid4(), uuid4(), "active", 1, BULK, NONE, own=False, entry=entry)
+    entry = TriggerSpec(given, False, None if schema is None else InputSchema(schema))
+    target = RunTarget(uuid4(), uuid4(), "active", 1, BULK, NONE, own=False, spec=entry)
     raw = table.encode() if isinstance(table, str) else table
     found = read_inputs(shared_pool, EventChecks(shared_pool), target, "table.csv", cut(raw))
     return [one async for batch in found for one in batch]
@@ -120,8 +120,8 @@ async def test_a_file_has_10_000_rows_at_most() -> None:
 
 
 async def test_a_workflow_with_another_trigger_takes_no_files() -> None:
-    entry = Entry(ManualTrigger(type="manual"), False, None)
-    target = Target(uuid4(), uuid4(), "active", 1, BULK, NONE, own=False, entry=entry)
+    entry = TriggerSpec(ManualTrigger(type="manual"), False, None)
+    target = RunTarget(uuid4(), uuid4(), "active", 1, BULK, NONE, own=False, spec=entry)
     with pytest.raises(Conflict) as refused:
         await anext(read_inputs(shared_pool, EventChecks(shared_pool), target, None, cut(b"a\n1\n")))
     assert (refused.value.code, "manual" in refused.value.message) == ("no_file_upload_trigger", True)
