@@ -40,7 +40,7 @@ _NOT_FOUND = frozenset({404})
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found: companies."""
+    """The companies that a search returned."""
 
     wanted: Wanted
     items: list[dict[str, Any]]
@@ -48,7 +48,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Read:
-    """What the register says of one company: itself, its officers, who controls it. None: nothing."""
+    """The register's entries of one company: the company, its officers, its controllers. None: no entry."""
 
     company: Any
     officers: Any
@@ -56,7 +56,7 @@ class Read:
 
 
 async def fetch(query: Query, context: Context) -> Found | Read:
-    """Search for the company, or read what the register says of it."""
+    """Search for the company, or read its entries in the register."""
     if isinstance(query.value, Wanted):
         told = await _get(context, "/search/companies", q=query.value.name, items_per_page=str(_HITS))
         if not isinstance(told, dict) or "items" not in told:
@@ -84,7 +84,7 @@ async def _get(context: Context, path: str, **parameters: str) -> Any:
 
 
 def parse(raw: Found | Read) -> Fields:
-    """Read what was found, or what the register says."""
+    """Read the result of the search, or the register's entries."""
     if isinstance(raw, Found):
         return candidates(_candidate(raw.wanted, item) for item in raw.items)
     if raw.company is None:
@@ -130,12 +130,12 @@ def _officer(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ceased(told: dict[str, Any]) -> bool:
-    return "ceased_on" in told or bool(told.get("ceased"))  # who is protected has no day
+    return "ceased_on" in told or bool(told.get("ceased"))  # a protected person has no date
 
 
 def _controller(told: dict[str, Any]) -> dict[str, Any]:
     return {
-        "name": told.get("name") or told["kind"],  # who is protected has no name here
+        "name": told.get("name") or told["kind"],  # a protected person has no name here
         "natures_of_control": told.get("natures_of_control", []),
         "nationality": told.get("nationality"),
         "notified_on": told.get("notified_on"),

@@ -1,4 +1,4 @@
-"""GLEIF: legal entities with a legal entity identifier (LEI), as their registers know them."""
+"""GLEIF: legal entities with a legal entity identifier (LEI), as their registers record them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _COMPANIES_HOUSE = frozenset({"RA000585", "RA000586", "RA000587"})
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found: records."""
+    """The records that a search returned."""
 
     wanted: Wanted
     records: list[dict[str, Any]]
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Search for the company, or read its record; None if there is none of that LEI."""
+    """Search for the company, or read its record; None if there is none with that LEI."""
     accept = {"accept": "application/vnd.api+json"}
     if isinstance(query.value, Wanted):
         response = await context.client.get(
@@ -57,7 +57,7 @@ def _data(told: Any) -> list[dict[str, Any]]:
 
 
 def parse(raw: Any) -> Fields:
-    """Read what was found, or the record."""
+    """Read the result of the search, or the record."""
     if raw is None:
         return {}
     if isinstance(raw, Found):
@@ -94,7 +94,7 @@ def _candidate(wanted: Wanted, attributes: dict[str, Any]) -> dict[str, Any] | N
 
 
 def _entity(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The entity; for what is not known, some registrars have the text `NULL`."""
+    """Return the entity. Some registrars write the text `NULL` for unknown values."""
     return {name: None if told == "NULL" else told for name, told in attributes["entity"].items()}
 
 

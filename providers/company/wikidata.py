@@ -1,7 +1,7 @@
-"""Wikidata: what is known of companies, and the ids under which registers know them.
+"""Wikidata: data about companies, and their ids in registers.
 
-Searched by name; a hit counts if its item is a company's. For a domain, the hits with that website count.
-The operator's key, if any, is an address at which the Wikimedia Foundation can reach them, as it asks for.
+Searched by name; a hit counts if its item is a company. For a domain, the hits with that website count. The
+operator's key, if set, is the contact address that the Wikimedia Foundation asks for.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _OWNER = "P127"
 _OF_COMPANIES = (_LEI, _CIK, _COMPANIES_HOUSE, _INDUSTRY, _EXCHANGE, _LEGAL_FORM, _LINKEDIN, "P169")
 _NAMED = (_INDUSTRY, _LEGAL_FORM, _COUNTRY, _SEAT, _OWNER, *_OFFICERS)
 _MOST_LABELS = 50
-# What is the same in all languages stands under `mul` alone, as most names of companies do.
+# Labels that are the same in all languages exist under `mul` alone, such as most company names.
 _LANGUAGES = ("en", "mul")
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found: items."""
+    """The items that a search returned."""
 
     wanted: Wanted
     entities: dict[str, Any]
@@ -51,7 +51,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Read:
-    """One item, and item → label of what it names."""
+    """One item, and the labels of the items that it refers to."""
 
     entity: dict[str, Any] | None
     labels: dict[str, str]
@@ -62,7 +62,9 @@ async def fetch(query: Query, context: Context) -> Found | Read:
     if isinstance(query.value, Wanted):
         return await _search(query.value, context)
     told = await _entities([query.value.wikidata], "labels|descriptions|claims", context)
-    entity = next(iter(told.values()), {"missing": ""})  # under another id, if it was merged into another
+    entity = next(
+        iter(told.values()), {"missing": ""}
+    )  # under another id, if it was merged into another item
     if "missing" in entity:
         return Read(None, {})
     named = list(dict.fromkeys(_named(entity)))[:_MOST_LABELS]
@@ -127,7 +129,7 @@ async def _ask(context: Context, **parameters: str) -> dict[str, Any]:
 
 
 def parse(raw: Found | Read) -> Fields:
-    """Read what the search found, or what the item says."""
+    """Read the search results, or the item."""
     if isinstance(raw, Read):
         return _profile(raw.entity, raw.labels) if raw.entity else {}
     return candidates(_candidate(raw.wanted, entity) for entity in raw.entities.values())
@@ -173,7 +175,7 @@ def _domain(entity: dict[str, Any]) -> str | None:
 
 
 def _named(entity: dict[str, Any]) -> list[str]:
-    """The items whose labels are wanted; the unit of an amount of money is one of them."""
+    """Return the items whose labels are needed, with the currency of the revenue."""
     currency = _currency(claims.latest(entity, _REVENUE))
     found = [one for name in _NAMED for one in claims.items(entity, name)]
     return [currency, *found] if currency else found

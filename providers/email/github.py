@@ -1,4 +1,4 @@
-"""GitHub: the accounts whose public profiles show the address. A token, if set, raises their limits."""
+"""GitHub: the accounts whose public profiles show the address. A token, if set, raises the limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Found(NamedTuple):
 async def fetch(query: Query, context: Context) -> Found:
     """Search for accounts, then read the profiles of the hits.
 
-    The search matches words: only a profile that shows this very address is one of this address.
+    The search matches words, so only profiles that show exactly this address are kept.
     """
     told = await _get(context, "/search/users", q=f"{query.text} in:email")
     logins = [hit["login"] for hit in told["items"]][:_MOST_READ]
@@ -69,14 +69,14 @@ async def _get(context: Context, path: str, empty: frozenset[int] = frozenset(),
 
 
 def _used_up(response: httpx.Response) -> bool:
-    """Whether a 403 is theirs for too many requests, and not for a token that may not."""
+    """Return whether a 403 is for too many requests, and not for a token without permission."""
     return response.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in response.headers
 
 
 def parse(found: Found) -> Fields:
-    """Read the profiles: the first is filled up from those of the same name; others are other people's.
+    """Read the profiles: the first, completed from those of the same name. Others are other people's.
 
-    Organisations count only where no user shows the address.
+    Organisations count only if no user shows the address.
     """
     if not found.profiles:
         return {} if found.complete else dict.fromkeys(_FIELDS, Unsure())
@@ -95,8 +95,8 @@ def parse(found: Found) -> Fields:
 
 
 def _fields(profile: dict[str, Any]) -> Fields:
-    """Read a profile. An organisation's name is nobody's."""
-    twitter = profile.get("twitter_username")  # the only one of these that need not be there
+    """Read a profile. An organisation's name is not a person's."""
+    twitter = profile.get("twitter_username")  # the only optional one of these
     return {
         "name": profile["name"] if profile["type"] == "User" else None,
         "company": (profile["company"] or "").strip().removeprefix("@"),

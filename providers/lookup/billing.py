@@ -1,4 +1,4 @@
-"""Who pays for a lookup, and how: asked before whether they can, charged after for what was delivered."""
+"""The billing of lookups: a check of the payer's credits before, and the charge after delivery."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from sealing import Keyring
 
 
 class Tell(Protocol):
-    """Says that a lookup was answered, in the transaction of `connection` if one is given."""
+    """A callback that emits the event of a lookup, in the transaction of `connection` if one is passed."""
 
     async def __call__(self, result: LookupResult, connection: Connection | None = None) -> None:
-        """Say so."""
+        """Emit the event."""
         ...
 
 
 TellAll = Callable[[Sequence[LookupResult], Connection], Awaitable[None]]
-"""Says that lookups were answered, in the transaction of a connection."""
+"""A callback that emits the events of several lookups, in the transaction of a connection."""
 
 
 @dataclass(frozen=True)
 class Payer:
-    """Who pays.
+    """The account that pays for a lookup.
 
     Attributes:
-        account_id: whose credits.
-        reference: names the work: however often it is repeated, it is charged once.
-        key_id: the API key to count the use for.
-        run_id: the run to count the use for.
+        account_id: the account whose credits are spent.
+        reference: identifies the work. Work that is repeated is charged once.
+        key_id: the API key whose use is counted.
+        run_id: the run whose use is counted.
     """
 
     account_id: UUID
@@ -47,11 +47,11 @@ class Payer:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the payer can have.
+    """The limits of what the payer can buy.
 
     Attributes:
-        limit: the most results; None: as many as the kind gives.
-        charged: what this very work was charged before, by an attempt that was lost; 0 if it was not.
+        limit: the most results; None for as many as the kind returns.
+        charged: credits that a lost attempt charged for the same work before; 0 if none did.
     """
 
     limit: int | None
@@ -59,11 +59,11 @@ class Terms:
 
 
 class Charged(NamedTuple):
-    """What was charged for several lookups together.
+    """The charge for several lookups together.
 
     Attributes:
-        credits: what the ledger has for them.
-        delivered: the results in their order, None in place of each that could not be paid.
+        credits: the credits that the ledger holds for them.
+        delivered: the results in order; None for each that could not be paid.
     """
 
     credits: int
@@ -71,17 +71,17 @@ class Charged(NamedTuple):
 
 
 class Till:
-    """Charges lookups. A lookup that fails is never charged."""
+    """Checks and charges the credits for lookups. A lookup that fails is never charged."""
 
     def __init__(self, database: Database, keyring: Keyring) -> None:
         self._database = database
         self._keyring = keyring
 
     async def terms(self, payer: Payer, kind: Kind, query: Query, offset: int, limit: int | None) -> Terms:
-        """What the account can pay: at most `limit` results. What it has paid for, it can have again.
+        """Return what the account can pay for: at most `limit` results. Paid work can be fetched again.
 
         Raises:
-            InsufficientCredits: it can pay nothing, and has paid neither for this work nor for this block.
+            InsufficientCredits: it has no credits, and has paid neither for this work nor for this block.
         """
         async with self._database.connection() as connection:
             funds = await ledger.funds(connection, payer.account_id, payer.reference)
@@ -91,30 +91,30 @@ class Till:
                 if not kind.block or not await paid_blocks.is_paid(connection, *place):
                     raise InsufficientCredits(1, most)
         if kind.price > 1 and (limit is not None or most < kind.price):
-            # What costs more than one credit costs one for each result.
+            # A kind that costs more than one credit costs one credit per result.
             limit = most if limit is None else min(limit, most)
         return Terms(limit, funds.charged)
 
     async def funds(self, payer: Payer) -> ledger.Funds:
-        """What the account has to pay with, and what this very work was charged before."""
+        """Return the balance of the account, and the credits already charged for this work."""
         async with self._database.connection() as connection:
             return await ledger.funds(connection, payer.account_id, payer.reference)
 
     async def charge(
         self, payer: Payer, terms: Terms, result: LookupResult, *, by_block: bool, tell: Tell | None = None
     ) -> LookupResult:
-        """Charge what was delivered; the result says how much the ledger has for it.
+        """Charge what was delivered; the returned result carries the credits that the ledger holds for it.
 
         Args:
-            payer: who pays.
-            terms: what they can have.
+            payer: the account that pays.
+            terms: the limits that `terms` returned.
             result: what was delivered.
-            by_block: whether it is paid by blocks of results.
-            tell: is called with what was delivered, in the transaction of the charge; but not again where an
-                attempt before at this very work was charged.
+            by_block: whether results are paid in blocks.
+            tell: is called with what was delivered, in the transaction of the charge. It is not called again
+                if an earlier attempt at the same work was charged.
 
         Raises:
-            InsufficientCredits: somebody else has spent the credits meanwhile.
+            InsufficientCredits: another request spent the credits meanwhile.
         """
         if terms.charged:
             return replace(result, credits=terms.charged)
@@ -123,33 +123,33 @@ class Till:
                 await tell(result)
             return result
         if tell is None and not by_block:
-            # A single statement: where another attempt books the same at this moment, it is repeated.
+            # A single statement. It is repeated if another attempt books the same work at this moment.
             async with self._database.connection() as connection:
                 return (await self._booked(connection, payer, result))[0]
         try:
             return await self._charge_and_tell(payer, result, by_block, tell)
         except Conflict:
-            # Another attempt has booked the same at this moment.
+            # Another attempt booked the same work at this moment.
             return await self._charge_and_tell(payer, result, by_block, tell)
 
     async def charge_together(
         self, payer: Payer, results: Sequence[LookupResult], tell: TellAll | None = None
     ) -> Charged:
-        """Charge several lookups by one entry of the ledger, as far as the credits reach.
+        """Charge several lookups by one entry of the ledger, as far as the credits suffice.
 
         Args:
-            payer: who pays; the reference is that of all together.
-            results: what was found, in the order in which the credits are spent on it. What is free is
-                delivered in any case.
-            tell: is called with what is delivered, in the transaction of the charge; but not again where an
-                attempt before at this very work was charged.
+            payer: the account that pays; the reference identifies all lookups together.
+            results: the results, in the order in which credits are spent on them. Free ones are always
+                delivered.
+            tell: is called with what is delivered, in the transaction of the charge. It is not called again
+                if an earlier attempt at the same work was charged.
         """
         if not results or (tell is None and not any(result.credits for result in results)):
             return Charged(0, [*results])
         try:
             return await self._charge_together(payer, results, tell)
         except Conflict:
-            # Another attempt has booked the same at this moment.
+            # Another attempt booked the same work at this moment.
             return await self._charge_together(payer, results, tell)
 
     async def _charge_together(
@@ -169,7 +169,7 @@ class Till:
     async def _book_at_most(
         self, connection: Connection, payer: Payer, results: Sequence[LookupResult]
     ) -> credits.Change:
-        """Charge the results, or as much of it as there is."""
+        """Charge the results, or as much of their price as the balance allows."""
         amount = sum(result.credits for result in results)
         description = f"{len(results)} {results[0].kind} lookups"
         while True:
@@ -188,7 +188,7 @@ class Till:
             if not by_block or await paid_blocks.claim(connection, *place):
                 charged, is_new = await self._booked(connection, payer, result)
             else:
-                # Somebody has paid for the block: perhaps another attempt at this very work.
+                # The block is paid already, perhaps by another attempt at the same work.
                 funds = await ledger.funds(connection, payer.account_id, payer.reference)
                 charged, is_new = replace(result, credits=funds.charged), not funds.charged
             if tell is not None and is_new:

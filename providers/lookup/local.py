@@ -1,4 +1,4 @@
-"""The sources on this machine, and which sources of a kind are asked at all, whatever the query."""
+"""The sources on this machine, and the choice of the sources that a kind asks for any query."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from providers.sources.aggregate import Types, declared
 from providers.sources.base import Fields, Kind, LocalSource, Query, RemoteSource, Source, SourceError
 
 NOT_WANTED = "not_wanted"
-"""Why a source was skipped that fills none of the fields that are wanted."""
+"""Detail of a skipped source that fills none of the wanted fields."""
 
 NOT_ITS_SORT = Outcome("skipped", detail="not_its_sort")
-"""What becomes of a source that is asked over the network, unless it is."""
+"""The outcome of a network source until it is asked."""
 
 
 Told = tuple[Source, Outcome]
-"""A source, and what became of it, with its fields named as in the kind that it stands in."""
+"""A source and its outcome, with fields named as in the kind that uses the source."""
 
 
 class Plan(NamedTuple):
-    """Who is asked for certain fields of a kind.
+    """The sources to ask for certain fields of a kind.
 
     Attributes:
-        outcomes: every source in the order of precedence, with what becomes of it unless it is asked.
-        local: those on this machine that are asked, each with its place in `outcomes`.
-        remote: the same of those that are asked over the network.
+        outcomes: every source in the order of precedence, with its outcome if it is not asked.
+        local: the sources on this machine to ask, each with its index in `outcomes`.
+        remote: the network sources to ask, each with its index in `outcomes`.
     """
 
     outcomes: list[Told]
@@ -50,14 +50,14 @@ class LocalSources:
         datasets: Datasets,
         left_out: Collection[str] = (),
     ) -> None:
-        """Prepare.
+        """Prepare the sources of all kinds.
 
         Args:
-            kinds: what can be looked up, and where.
-            off: source → why the settings keep it from being asked, if they do.
-            types: source → of what sort its fields are.
+            kinds: the kinds of lookups, by name.
+            off: source → why the settings disable it, if they do.
+            types: source → the type of each of its fields.
             datasets: the data on this machine.
-            left_out: the sources that are not asked where many targets are looked up.
+            left_out: the sources that are not asked when many targets are looked up.
         """
         self._kinds = kinds
         self._off = off
@@ -67,9 +67,11 @@ class LocalSources:
         self._plans = lru_cache(256)(self._make_plan)
 
     def plan(self, kind: str, fields: Collection[str] | None, *, many: bool = False) -> Plan:
-        """Who is asked for `fields`, None for all. All who want the same share it, and must not change it.
+        """Return the sources to ask for `fields`, None for all.
 
-        `many`: one of many targets is looked up, by a job or a monitor.
+        Callers share the plan and must not change it.
+
+        `many`: a job or a monitor is looking up one of many targets.
         """
         return self._plans(kind, None if fields is None else frozenset(fields), many)
 
@@ -94,7 +96,9 @@ class LocalSources:
         return plan
 
     def ask(self, plan: Plan, queries: Sequence[Query]) -> list[list[Told]]:
-        """Ask about all queries, one source after the other: that keeps at hand what a source reads.
+        """Ask the sources about all queries, one source after the other.
+
+        This order keeps the data of one source in the processor's caches.
 
         Returns:
             For each query, what becomes of every source unless it is asked over the network.
@@ -116,7 +120,7 @@ class LocalSources:
         return answers
 
     def find(self, source: LocalSource, queries: Sequence[Query]) -> list[Told]:
-        """What the source says of each query; of the time, each has an equal part."""
+        """Return the fields of each query from the source. Each query counts an equal part of the time."""
         spec = source.spec
         started = time.perf_counter()
         found: list[Fields | Outcome] = []

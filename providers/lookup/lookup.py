@@ -1,8 +1,8 @@
-"""The one call for every lookup: by a request, a step, a monitor or a job.
+"""The one entry to every lookup, for requests, steps, monitors and jobs.
 
-Sources on this machine answer at once. For the others: answers kept in the process, then those kept in
-Postgres, then the sources themselves, all at the same time under one deadline; a query that is already on
-its way to a source is not sent again. A source that fails is named in the answer, and never fails the rest.
+Sources on this machine answer at once. For the others, answers are taken from the cache of the process, then
+from the cache in Postgres, then from the sources themselves, all at the same time under one deadline. Equal
+queries to a source share one request. A source that fails is named in the answer and never fails the rest.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DEADLINE_SECONDS = 8.0
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked, and how; see `Lookups.lookup`. `kept_only`: send nothing."""
+    """A query with its options; see `Lookups.lookup`. `kept_only`: send no requests."""
 
     kind: Kind
     query: Query
@@ -62,19 +62,19 @@ class _Question:
 
     @property
     def place(self) -> Hashable:
-        """What tells it from other questions to which another answer would be given."""
+        """A key that is equal for all questions with the same answer."""
         fields = None if self.fields is None else frozenset(self.fields)
         return self.kind.name, self.query.words, fields, self.offset, self.limit
 
     def of(self, sources: Sequence[RemoteSource]) -> list[Asked]:
-        """The sources, each with the query as in its own kind."""
+        """Return the sources, each with the query in the form of its own kind."""
         return [(source, replace(source.asks(self.query), kind=source.spec.kind)) for source in sources]
 
 
 class AskedSources(NamedTuple):
-    """The sources that are asked for certain fields: over the network, and on this machine; and the others.
+    """The sources that are asked for certain fields, on the network and on this machine.
 
-    `left_out`: those that would be asked about a single target.
+    `left_out`: sources that would be asked about a single target only.
     """
 
     remote: Sequence[RemoteSource]
@@ -94,14 +94,14 @@ class Lookups:
         *,
         kinds: Mapping[str, Kind] = KINDS,
     ) -> None:
-        """Prepare.
+        """Prepare the lookups of this process.
 
         Args:
-            settings: which sources are on, their keys and addresses, and whether all stays local.
-            database: where all processes keep answers and limits.
-            keyring: seals what is kept.
-            outbound: the clients of the sources; open.
-            kinds: what can be looked up, and where.
+            settings: which sources are enabled, their keys and addresses, and whether all lookups stay local.
+            database: stores the answers and limits that all processes share.
+            keyring: seals the stored answers.
+            outbound: the HTTP clients of the sources; already open.
+            kinds: the kinds of lookups, by name.
         """
         self._settings = settings
         self._database = database
@@ -141,7 +141,7 @@ class Lookups:
                     self._local.find(source, [kind.normalise(kind.example, "")])
 
     async def close(self) -> None:
-        """Give up what is on its way."""
+        """Cancel all requests that are in flight."""
         await self._asker.close()
         await self.teller.stop()
 
@@ -159,19 +159,19 @@ class Lookups:
         payer: Payer | None = None,
         waiter: Waiter | None = None,
     ) -> LookupResult:
-        """Look `query` up at every source of `kind` that is on.
+        """Look `query` up at every enabled source of `kind`.
 
         Args:
             kind: `ip` …
             query: as the caller gave it.
-            pointer: where in the caller's input it stood, for the error; `/<kind>` by default.
-            fields: the only dotted fields that matter; sources that fill none of them are not asked.
-            max_age: seconds; no kept answer older than that is used, 0 for none at all.
+            pointer: where in the caller's input the query stood, for the error; `/<kind>` by default.
+            fields: the only dotted fields that are wanted; sources that fill none of them are not asked.
+            max_age: seconds; no cached answer older than that is used, 0 for none at all.
             deadline: seconds for everything.
-            offset: how many results to leave out, for a kind that has pages.
+            offset: how many results to skip, for a kind that has pages.
             limit: the most results to deliver, for a kind that has many.
-            payer: whose lookup it is, and who pays, if it costs something; None for nobody's.
-            waiter: the caller, if it comes back where sources are over their limits; None if it cannot wait.
+            payer: the account that pays, if the kind costs credits; None for a lookup without an owner.
+            waiter: the caller, if it comes back when sources are over their limits; None if it cannot wait.
 
         Raises:
             models.errors.Invalid: if `query` is not of this kind.
@@ -197,15 +197,15 @@ class Lookups:
         return result
 
     def network_of(self, address: str) -> str:
-        """Say where an address is, by the data here: `AS15169 US`; the address itself if that is unknown."""
+        """Return the network and country of an address from local data, `AS15169 US`, or else the address."""
         return network_of(self._kinds["ip"], self._local, address)
 
     def asked_for(self, kind: str, fields: Collection[str] | None) -> AskedSources:
-        """Who is asked by a job or a monitor for these fields of a kind; None for all.
+        """Return the sources that a job or a monitor asks for these fields of a kind; None for all fields.
 
         Returns:
-            The sources over the network that are on, with the rates at which they may be asked here, those on
-            this machine that have their data, and those that are on and are left out.
+            The enabled network sources with the rates that apply here, the sources on this machine that have
+                their data, and the enabled sources that are left out.
         """
         plan = self._local.plan(kind, fields, many=True)
         here = [source for _, source in plan.local if self._has_data(source.spec.dataset)]
@@ -219,30 +219,30 @@ class Lookups:
         return dataset is None or self._datasets.usable(dataset) is not None
 
     async def charged(self, payer: Payer) -> int:
-        """The credits that the work of `payer` has cost, although it may have failed since."""
+        """Return the credits that the work of `payer` has cost, even if it failed later."""
         return (await self.till.funds(payer)).charged
 
     async def dry_run(
         self, kind: str, query: str, *, pointer: str, fields: Collection[str] | None = None
     ) -> LookupResult:
-        """The answer to `query` in a dry run: nothing is sent to anyone, and nothing charged.
+        """Return the answer to `query` in a dry run: nothing is sent and nothing is charged.
 
-        It is of the data on this machine and, for a kind that costs nothing, of kept answers. What sources
-        could add that are set up and were not asked is made up, and said to be from the source `sample`.
+        It is built from the data on this machine and, for a free kind, from cached answers. Fields of sources
+        that are set up but were not asked are made up and named as coming from the source `sample`.
 
         Args:
             kind: `ip` …
-            query: as the caller gave it.
-            pointer: where in the caller's input it stood, for the error.
-            fields: the only dotted fields that matter.
+            query: as the caller wrote it.
+            pointer: where in the caller's input the query stood, for the error.
+            fields: the only dotted fields that are wanted.
 
         Raises:
-            models.errors.Invalid: if `query` is not of this kind.
-            AllProvidersFailed, NoProvider: as `lookup`, if no source is left that could be asked.
+            models.errors.Invalid: if `query` is not of this kind. AllProvidersFailed, NoProvider: as
+                `lookup`, if no source is left to ask.
         """
         chosen = self._kinds[kind]
         parsed = chosen.normalise(query, pointer)
-        # What is kept of a kind that costs credits, somebody has paid for.
+        # Cached answers of a kind that costs credits were paid by another account.
         max_age = 0 if chosen.price else None
         question = _Question(chosen, parsed, fields, max_age, deadline=0, kept_only=True)
         outcomes = await self._ask(question)
@@ -257,7 +257,7 @@ class Lookups:
         return result
 
     async def _answer(self, question: _Question) -> LookupResult:
-        """The answer: one of the last moments, or a new one.
+        """Return an answer of the last seconds, or a new one.
 
         Raises:
             AllProvidersFailed: if every source that was asked failed.
@@ -279,7 +279,7 @@ class Lookups:
             )
             if suppressed(outcomes):
                 return result
-            # Who waits is refused earlier than others.
+            # A waiting caller is refused earlier than others, so its refusals do not hold for them.
             if question.waiter is None or all(one.status != "rate_limited" for _, one in outcomes):
                 self._recent.add(place, result)
         refusal = lack_of(result)
@@ -292,7 +292,7 @@ class Lookups:
         return person is not None and (await self._kept.find([], person)).suppressed
 
     async def _ask(self, question: _Question) -> list[tuple[Source, Outcome]]:
-        """What becomes of every source. Nothing is sent to anyone about a person who is suppressed."""
+        """Return the outcome of every source. Nothing is sent about a suppressed person."""
         kind, query = question.kind, question.query
         plan = self._local.plan(kind.name, question.fields, many=question.waiter is not None)
         [outcomes] = self._local.ask(plan, [query])
@@ -313,14 +313,14 @@ class Lookups:
         ]
 
     async def _look(self, sources: Sequence[RemoteSource], question: _Question) -> Found:
-        """Look for what is kept; and whether nothing is to be looked up."""
+        """Read the cached answers, and check whether the person is suppressed."""
         person = suppressions.identifier(question.query.text)
         return await self._kept.find(question.of(sources) if question.max_age != 0 else [], person)
 
     async def _ask_remote(
         self, sources: Sequence[RemoteSource], question: _Question, found: Found
     ) -> dict[str, Outcome]:
-        """Ask all at once, each as in its own kind."""
+        """Ask all sources at once, each with the query in the form of its own kind."""
         return await self._asker.ask(
             question.of(sources),
             found.entries,
@@ -337,17 +337,18 @@ class Lookups:
         question: _Question,
         found: Found,
     ) -> dict[str, Outcome]:
-        """Find out first what exactly the query means, then ask every source about just that.
+        """Find out first what exactly the query means, then ask every source about exactly that.
 
-        Where a source has failed in the first round, the others are unsure of all that they said in it alone:
-        with its help it might have been known which one is meant.
+        If a source fails in the first round, the fields that others reported in that round alone are unsure:
+        the missing answer might have changed what the query means.
         """
         started = time.perf_counter()
         searching = [source for source in sources if source.takes(question.query)]
         half = replace(question, deadline=question.deadline / 2)
         first = await self._ask_remote(searching, half, found)
         told = {name: outcome.fields for name, outcome in first.items()}
-        # An older answer that stands in for a failure names what was found then: it is not silence.
+        # A stale answer that replaces a failed one still identifies the subject, so it does not count as
+        # silence.
         heard = not any(outcome.silent and not outcome.stale for outcome in first.values())
         resolution = resolve(question.query, told, heard)
         left = question.deadline - (time.perf_counter() - started)
@@ -364,7 +365,7 @@ class Lookups:
         return stayed | {name: one._replace(about=about[name]) for name, one in second.items()}
 
     async def describe(self) -> list[ProviderRow]:
-        """Every source of every kind, and how it is doing."""
+        """Return every source of every kind, with its status."""
         async with self._database.connection() as connection:
             states = await provider_states.states(connection)
             use = await source_quotas.read_use(connection)

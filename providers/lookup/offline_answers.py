@@ -1,4 +1,4 @@
-"""Many lookups without asking anyone: of the data on this machine, and of kept answers."""
+"""Answers to many queries from local data and cached answers, without asking any source."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from providers.lookup.waiter import Waiter
 from providers.sources.base import Kind, Query
 
 LEFT_ALONE = Outcome("skipped", detail=SUPPRESSED)
-"""What becomes of every source for a person about whom nothing is looked up."""
+"""The outcome of every source for a suppressed person, about whom nothing is looked up."""
 
-# How many are looked for by one statement, and how many answered between two turns of the event loop: that
-# takes about 1 ms.
+# How many queries one statement reads, and how many are answered before the event loop runs other tasks.
+# Those take about 1 ms.
 _READ_AT_ONCE, _ANSWERED_AT_ONCE = 200, 5
-# A turn that took so long was used by others, who are then left alone for a while.
+# If other tasks ran this long meanwhile, the loop is busy, and this task pauses for the second time.
 _NOTICED_SECONDS, _LEFT_SECONDS = 0.0003, 0.006
 
 Answer = LookupResult | ModelError
-"""What `Lookups.lookup` gives, or the error that it raises."""
+"""The result of `Lookups.lookup`, or the error that it raises."""
 
 
 @dataclass(frozen=True)
 class _Question:
-    """What is the same for all queries."""
+    """The options that all queries of a call share."""
 
     kind: Kind
     plan: Plan
@@ -43,24 +43,24 @@ class _Question:
 
 
 class KnownAnswers:
-    """What is known of a query in this installation."""
+    """Answers queries from what this installation already holds."""
 
     def __init__(
         self, kinds: Mapping[str, Kind], local: LocalSources, kept: KeptAnswers, asker: Asker
     ) -> None:
-        """Prepare.
+        """Prepare the answers.
 
         Args:
-            kinds: what can be looked up, and where.
+            kinds: the kinds of lookups, by name.
             local: the sources on this machine.
-            kept: the answers of the others.
-            asker: knows which of the others cannot be asked now.
+            kept: the cached answers of the network sources.
+            asker: decides which network sources cannot be asked now.
         """
         self._kinds = kinds
         self._local = local
         self._kept = kept
         self._asker = asker
-        # However many ask, others who have a turn of the event loop wait for one of them only.
+        # One caller works at a time, so that other tasks of the event loop wait for one of them only.
         self._turn = asyncio.Lock()
 
     async def find_many(
@@ -72,18 +72,18 @@ class KnownAnswers:
         limit: int | None = None,
         waiter: Waiter | None = None,
     ) -> list[Answer | None]:
-        """Look many queries up without asking anyone. Nothing is charged, and nobody told.
+        """Answer many queries without asking any source. Nothing is charged, and no event is emitted.
 
         Args:
             kind: `ip` …
-            queries: as the caller gave them.
-            fields: the only dotted fields that matter.
+            queries: as the caller wrote them.
+            fields: the only dotted fields that are wanted.
             limit: the most results to deliver, for a kind that has many.
-            waiter: the caller, if it comes back where sources are over their limits.
+            waiter: the caller, if it comes back when sources are over their limits.
 
         Returns:
-            For each query its answer; None where some source is to be asked over the network: it is on,
-            fills what is wanted, and is not known to fail.
+            For each query its answer; None if a network source must be asked: it is enabled, fills a
+                wanted field, and is not known to fail.
 
         Raises:
             psycopg.Error: the database is away.
@@ -124,11 +124,11 @@ class KnownAnswers:
             yield result if kept.suppressed else lack_of(result) or result
 
     def _settle(self, question: _Question, query: Query, outcomes: list[Told], kept: Found) -> bool:
-        """Put in what becomes of the sources in the network; say whether that is known of all."""
+        """Set the outcome of each network source that is known now; return whether all are known."""
         for place, source in question.plan.remote:
             if outcomes[place][1] is not NOT_ITS_SORT:
                 continue
-            # What exactly a query means, the sources of such a kind have to be asked.
+            # Sources of such a kind must be asked first to learn what exactly the query means.
             if question.kind.resolve is not None:
                 return False
             if source.takes(query):
@@ -141,7 +141,7 @@ class KnownAnswers:
 
 
 async def _let_others_go_on() -> None:
-    """Give others a turn of the event loop; if one of them took it, some time for what that leads to."""
+    """Let other tasks of the event loop run; if any did, pause to leave time for their follow-up work."""
     loop = asyncio.get_running_loop()
     before = loop.time()
     await asyncio.sleep(0)
@@ -157,7 +157,7 @@ def _parsed(kind: Kind, text: str) -> Query | ModelError:
 
 
 def _wanted(plan: Plan, query: Query) -> tuple[list[Asked], str | None]:
-    """Of which answers it matters whether they are kept; and who the query is."""
+    """Return the sources whose cached answers are needed, and the person that the query identifies."""
     asked = [
         (source, replace(source.asks(query), kind=source.spec.kind))
         for _, source in plan.remote
@@ -167,12 +167,12 @@ def _wanted(plan: Plan, query: Query) -> tuple[list[Asked], str | None]:
 
 
 def lack_of(result: LookupResult) -> ModelError | None:
-    """Say why an answer is refused: nobody gave it."""
+    """Return the error for an answer that no source gave, or None."""
     if result.heard:
         return None
     if any(outcome.failed for _, outcome in result.outcomes):
         return AllProvidersFailed(result.reports())
     if any(outcome.detail == NOT_WANTED for _, outcome in result.outcomes):
-        return None  # no source fills what is wanted: nobody knows it
+        return None  # no source fills the wanted fields, so none could be heard
     lacks_data = any(outcome.detail == NO_DATA for _, outcome in result.outcomes)
     return NoProvider(result.reports(), lacks_data=lacks_data)

@@ -1,7 +1,7 @@
-"""An answer made anew of what the sources said, whenever that was.
+"""The composition of an answer from what the sources reported at different times.
 
-A monitor keeps what each source said when it last answered. From that it has the answer that all of them
-would give together, and the one that some of them would have given before.
+A monitor stores the last answer of each source. From these it composes the answer that all sources would give
+together, and the one that some of them would have given before.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from providers.lookup.source_status import NO_KEY, OFF
 from providers.sources.base import Fields, Kind, Query, Source
 
 WHOLE = 1_000_000
-"""The limit with which lists are delivered whole."""
+"""The limit that returns lists whole."""
 
 _FORGOTTEN = OFF - {NO_KEY}
 
@@ -24,19 +24,19 @@ _ABSENT = Outcome("skipped", detail=NOT_ASKED)
 
 
 def said(outcomes: Outcomes) -> Said:
-    """Tell what each source says that has answered.
+    """Return the fields of each source that answered now.
 
-    That is none that is silent or stale, was not asked, or could find out nothing.
+    Silent and stale sources, sources that were not asked, and sources that could find out nothing are left
+    out.
     """
     return {source.spec.name: _told(outcome) for source, outcome in outcomes if _spoke(source, outcome)}
 
 
 def editions(outcomes: Outcomes) -> Mapping[str, str]:
-    """Tell in which edition each source speaks now, for those that are not switched off.
+    """Return the current edition of each source that is not disabled.
 
-    One that has lost its key is not switched off, but silent.
-
-    Another parser makes another edition, and so does another thing that the query is taken to mean.
+    A source that has lost its key is silent, not disabled. Another parser makes another edition, and so does
+    another meaning of the query.
     """
     return {
         source.spec.name: f"{source.spec.edition} {outcome.about}".rstrip()
@@ -46,10 +46,10 @@ def editions(outcomes: Outcomes) -> Mapping[str, str]:
 
 
 def filled_up(outcomes: Outcomes, last: Said) -> Outcomes:
-    """Let each source say again what it said last of all that it has not found out now.
+    """Return the outcomes with each source's gaps filled from its last answer.
 
-    An answer composed of that has the right `data`; what became of the sources is told by `outcomes` alone.
-    Of a person who is `suppressed` nothing is said again: what was kept of them is to be forgotten.
+    An answer composed from them has the right `data`; only the original `outcomes` report what happened to
+    the sources. Nothing is filled for a suppressed person, whose stored data is to be deleted.
     """
     if suppressed(outcomes):
         return outcomes
@@ -57,13 +57,13 @@ def filled_up(outcomes: Outcomes, last: Said) -> Outcomes:
 
 
 def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupResult:
-    """Make the answer to `query` that these sources alone give, with the whole of its lists.
+    """Compose the answer to `query` that these sources alone give, with its lists whole.
 
     Args:
-        kind: of the lookup.
+        kind: the kind of the lookup.
         query: normalised.
-        words: what each of them says. All others are as if they were not set up.
-        moment: of the answer: what the clocks show.
+        words: the fields of each source. All other sources count as not set up.
+        moment: the time of the answer.
     """
     outcomes = [
         (source, _repeat_outcome(words[source.spec.name]) if source.spec.name in words else _ABSENT)

@@ -1,6 +1,6 @@
-"""Made-up answers for dry runs: full ones in the shape of real ones, about the example of each kind.
+"""Made-up answers for dry runs: complete ones in the shape of real ones, about the example of each kind.
 
-They come from a source called `sample`, so that nobody takes one for real.
+They come from a source called `sample`, so that a reader does not take them for real.
 """
 
 from __future__ import annotations
@@ -303,15 +303,15 @@ _FIELDS: dict[str, Fields] = {
 
 
 def fields_of(kind: Kind) -> Fields:
-    """The made-up fields of a kind."""
+    """Return the made-up fields of a kind."""
     return _FIELDS.get(kind.name, {})
 
 
 def added(kind: Kind, outcomes: Sequence[tuple[Source, Outcome]]) -> list[tuple[Source, Outcome]]:
-    """What a sample adds to the outcomes of a lookup that asked nobody.
+    """Return the outcomes that a sample adds to a lookup that asked no source.
 
-    That is what nobody knows, and the sources could have told that were not asked: nothing where none could
-    be asked.
+    It fills the fields that are unknown and that a source which was not asked could have filled. It adds
+    nothing if no source could be asked.
     """
     known = {path for _, outcome in outcomes for path in outcome.fields}
     unasked = [source.fields for source, outcome in outcomes if outcome.detail == NOT_ASKED]
