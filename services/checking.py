@@ -1,4 +1,4 @@
-"""Checks of workflows before they are saved, in a process of the pool: a large one takes a second."""
+"""Checks of workflows before they are saved, in a process of the pool, because a large one takes a second."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LACKING = {
     "missing_input": 'Copy the template with "trigger": {"input": …}, or PATCH the copy with its whole'
     " trigger and the status active.",
 }
-"""What an account need not have to copy a template, and how to give it."""
+"""The things that a copy of a template may lack, each with the advice to provide it."""
 _UNHEARD = (
     "No webhook of the account asks for workflow.alert: only the run shows the alert, until"
     ' POST /api/webhooks {"url", "events": ["workflow.alert"]} has one do so.'
@@ -39,7 +39,7 @@ _UNHEARD = (
 
 
 class Found(NamedTuple):
-    """What came of a document, and what its definition reads if there is nothing wrong with it."""
+    """The report on a document, and what its definition reads if the document is valid."""
 
     report: Report
     readings: Readings | None
@@ -55,22 +55,22 @@ async def check(
     automation_id: UUID | None = None,
     given_secrets: Mapping[str, str] | None = None,
 ) -> Found:
-    """Everything that is wrong with a document of an account, whatever who saves it may do.
+    """Check a document of an account, whatever permissions its author has.
 
-    A new one may be a copy of a template, and then it may lack secrets, monitors and inputs: it is a draft.
+    A new document may be a copy of a template. It may then lack secrets, monitors and inputs, and is a draft.
 
     Args:
-        pool: where it is checked.
-        database: what it names is looked for there.
-        keyring: opens the secret with which it has events signed.
-        account_id: whose it is.
+        pool: runs the check.
+        database: holds the objects that the document names.
+        keyring: opens the secret that signs the workflow's events.
+        account_id: the owner.
         document: JSON, of any shape.
-        rules: that it must meet.
-        automation_id: the workflow that it is to be; None for a new one.
-        given_secrets: those that come with it, by their names.
+        rules: the limits that it must meet.
+        automation_id: the workflow that it will be stored as; None for a new one.
+        given_secrets: secrets that come with the document, by name.
 
     Raises:
-        PoolBusy, WorkLost: it was not begun in time, or its process has ended.
+        PoolBusy, WorkLost: it was not started in time, or its process ended.
     """
     given_secrets = given_secrets or {}
     async with database.connection() as connection:
@@ -105,7 +105,7 @@ async def check(
 async def _of_copy(
     pool: ProcessPool, account_id: UUID, given: dict[str, Any], found: Found, errors: Collection[Finding]
 ) -> Found:
-    """A copy of a template that is a draft where it lacks something, with a warning for each of that."""
+    """Return a copy of a template as a draft, with a warning for everything it lacks."""
     definition = found.report.definition or _definition_of(given)
     shown = definition.model_dump(mode="json", include={"trigger"}, exclude_unset=True)
     missing = [*templates.missing_inputs(shown)] if "trigger" in shown else []
@@ -127,7 +127,7 @@ def _unused_secrets(given: Collection[str], used: Collection[str]) -> Iterator[F
 
 
 def _unheard(report: Report) -> Iterator[Finding]:
-    """That alerts go nowhere."""
+    """Yield a warning that alerts have no recipient."""
     assert report.definition is not None
     for index, step in enumerate(report.definition.steps):
         if isinstance(step, EmitStep):
@@ -135,7 +135,7 @@ def _unheard(report: Report) -> Iterator[Finding]:
 
 
 def _definition_of(document: dict[str, Any]) -> Definition:
-    """The definition in a document whose shape is right."""
+    """Return the definition in a document whose shape is valid."""
     ignored = {"status", *READ_ONLY}
     return Definition.model_validate({name: document[name] for name in document if name not in ignored})
 
@@ -143,7 +143,7 @@ def _definition_of(document: dict[str, Any]) -> Definition:
 async def _find_unknown_monitor(
     connection: Connection, account_id: UUID, document: Any
 ) -> Collection[Finding]:
-    """That there is no such monitor, if the trigger names one."""
+    """Return an error if the trigger names a monitor that does not exist."""
     named = _member(_member(document, "trigger"), "monitor_id")
     monitor_id = parse_id(named) if isinstance(named, str) else None
     if monitor_id is None or await monitors.exists(connection, account_id, monitor_id):
@@ -155,7 +155,7 @@ async def _find_unknown_monitor(
 async def _find_weak_secret(
     connection: Connection, keyring: Keyring, account_id: UUID, document: Any, given: Mapping[str, str]
 ) -> Collection[Finding]:
-    """Find that the secret with which events are to be signed can be guessed, or is none for the scheme."""
+    """Return an error if the secret that signs events is easy to guess or invalid for the scheme."""
     signature = _member(_member(document, "trigger"), "signature")
     scheme, name = _member(signature, "scheme"), _member(signature, "secret")
     if not isinstance(scheme, str) or not isinstance(name, str) or scheme not in signatures.SIGNED_BY:
@@ -163,19 +163,19 @@ async def _find_weak_secret(
     try:
         stored = await secrets.values(connection, keyring, account_id, [name])
     except UnsealError:
-        return []  # events are refused until it is stored anew
+        return []  # events are refused until it is stored again
     value = given.get(name) or stored.get(name)
     flaw = None if value is None else signatures.flaw_of(scheme, value)
     return [] if flaw is None else [Finding("/trigger/signature/secret", "weak_secret", flaw)]
 
 
 def _member(value: Any, name: str) -> Any:
-    """Give the member of what may be an object."""
+    """Return a member of a value, or None if the value is not an object."""
     return cast(dict[str, Any], value).get(name) if isinstance(value, dict) else None
 
 
 async def readings_of(pool: ProcessPool, account_id: UUID, definition: Definition) -> Readings:
-    """What a definition reads that is stored already.
+    """Return what a stored definition reads.
 
     Raises:
         PoolBusy, WorkLost: as `check`.

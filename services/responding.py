@@ -1,4 +1,4 @@
-"""What a workflow's `respond` makes of a run that has completed."""
+"""The rendering of a workflow's `respond` for a completed run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from services.process_pool import PoolBusy, WorkLost
 
 
 class Failed(NamedTuple):
-    """It could not be rendered: why, without a value of the run."""
+    """A failed rendering, with the reason, without values of the run."""
 
     code: str
     message: str
@@ -34,16 +34,16 @@ class Failed(NamedTuple):
 async def respond(
     database: Database, checks: EventChecks, target: Target, run: RunView, charge: Charge
 ) -> Response | Failed | None:
-    """The answer that the workflow gives for a run; None where it says nothing of it.
+    """Return the workflow's answer for a run; None if it defines none for it.
 
-    It is that of the version which the run ran.
+    The answer is that of the version that the run used.
 
     Args:
-        database: has what the run object does not.
-        checks: do what takes long, in the account's turn.
-        target: the workflow, as of now.
-        run: one of it, which has ended.
-        charge: takes what it has cost beyond what every event may.
+        database: holds values that the run object lacks.
+        checks: runs expensive rendering, in the account's turn.
+        target: the workflow as it is now.
+        run: a finished run of it.
+        charge: receives the cost beyond what is free for every event.
     """
     entry = target.entry
     if run.workflow_version != target.version:
@@ -68,7 +68,7 @@ async def respond(
 
 
 async def _values(database: Database, run: RunView, roots: set[str]) -> dict[str, Any] | None:
-    """Read what the templates name, the event as `trigger`; None where it is too much."""
+    """Return the values that the templates name, with the event as `trigger`; None if they are too large."""
     every = WHOLE_SCOPE in roots
     stored = {step.id: step.output for step in run.steps if every or roots & {"steps", step.id}}
     if every or "trigger" in roots:
@@ -88,7 +88,7 @@ async def _values(database: Database, run: RunView, roots: set[str]) -> dict[str
 async def _scope(
     database: Database, run: RunView, name: str, roots: set[str], values: dict[str, Any]
 ) -> dict[str, Any]:
-    """What the templates read: of the steps what later ones would, of one that was skipped null."""
+    """Return the scope of the templates: steps as later steps read them, and null for a skipped step."""
     every = WHOLE_SCOPE in roots
     scope = dict(values)
     if every or "workflow" in roots:

@@ -1,4 +1,4 @@
-"""How many saves of workflows an account does at a time, so that others keep connections and processors."""
+"""The limit on concurrent saves of workflows per account, which protects connections and processors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from models.errors import Unavailable
 from services.keyed_locks import Turns
 
 AT_A_TIME = 2
-"""Of an account, in a process of the API."""
+"""The most concurrent saves of an account, in a process of the API."""
 
 _PATIENCE_SECONDS = 10.0
 
 
 class SavesInProgress(Unavailable):
-    """The account saves so many workflows that this save was not begun."""
+    """The account has so many saves in progress that this one was not started."""
 
     def __init__(self) -> None:
         message = "Other workflows of this account are being saved; send this again."
@@ -25,7 +25,7 @@ class SavesInProgress(Unavailable):
 
 
 class SavePlaces:
-    """The places of each account; who finds none free waits a little."""
+    """The places for saves of each account. A caller that finds none free waits briefly."""
 
     def __init__(self) -> None:
         self._turns = Turns(AT_A_TIME)
@@ -35,7 +35,7 @@ class SavePlaces:
         """Hold a place for the block.
 
         Raises:
-            SavesInProgress: none was free in time.
+            SavesInProgress: no place became free in time.
         """
         place = self._turns.of(account_id)
         try:

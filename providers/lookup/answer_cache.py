@@ -112,13 +112,11 @@ class KeptAnswers:
 
         Args:
             asked: the sources, each with its query.
-            person: the e-mail address or phone number, if the query is one. 31.psycopg.Error: if a person is
-                asked about and the suppression check fails. For other queries nothing is found while the
-                database is away, because the sources may still answer.
+            person: the e-mail address or phone number, if the query is one.
 
         Raises:
-            psycopg.Error: if it cannot be found out whether the person is suppressed. Without a person,
-                nothing is found while the database is away, for the sources may still answer.
+            psycopg.Error: if a person is asked about and the suppression check fails. For other queries
+                nothing is found while the database is away, because the sources may still answer.
         """
         look = self._look(asked, person)
         if look.wanted is None:

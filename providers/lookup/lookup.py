@@ -237,8 +237,8 @@ class Lookups:
             fields: the only dotted fields that are wanted.
 
         Raises:
-            models.errors.Invalid: if `query` is not of this kind. AllProvidersFailed, NoProvider: as
-                `lookup`, if no source is left to ask.
+            models.errors.Invalid: if `query` is not of this kind.
+            AllProvidersFailed, NoProvider: as `lookup`, if no source is left to ask.
         """
         chosen = self._kinds[kind]
         parsed = chosen.normalise(query, pointer)

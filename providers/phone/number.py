@@ -64,10 +64,8 @@ def number(text: str, pointer: str, country: str | None = None) -> Number:
 def _read(text: str, region: str | None) -> PhoneNumber:
     """Read a number. `00` before the country code is accepted, even where the country dials another prefix.
 
-    99.phonenumbers.NumberParseException: if it is no number.
-
     Raises:
-        phonenumbers.NumberParseException: it is no number.
+        phonenumbers.NumberParseException: if it is no number.
     """
     import phonenumbers
 

@@ -114,10 +114,8 @@ def rest(
 def mapped(table: Table, raw: Any) -> Fields:
     """Return the fields that `table` names from an answer.
 
-    293.KeyError, TypeError, ValueError: if a member is missing, or the converter rejects it.
-
     Raises:
-        KeyError, TypeError, ValueError: if a member is missing, or is not what the converter takes.
+        KeyError, TypeError, ValueError: if a member is missing, or the converter rejects it.
     """
     return {ours: _value(raw, theirs, convert) for ours, (theirs, convert) in table.items()}
 
