@@ -1,4 +1,4 @@
-"""The API application: `create_app(settings)` builds one, its lifespan opens and closes what it needs."""
+"""The API application: `create_app(settings)` builds it; its lifespan opens and closes its resources."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ _POOL_SIZE = 8
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application. It opens the database, and connects to Temporal at the first call that needs it.
+    """Build the application. It opens the database, and connects to Temporal on the first call that needs it.
 
     Raises:
-        StartError: no database is set (the supervisor sets the embedded one's).
+        StartError: no database is set (the supervisor sets that of the embedded one).
     """
     if settings.database_url is None:
         raise StartError("DATABASE_URL is not set.", ExitCode.DATABASE)
@@ -154,7 +154,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
-    """Open all services; `stack` closes them in the opposite order."""
+    """Open all services; `stack` closes them in reverse order."""
     assert settings.database_url is not None
     database = Database(settings.database_url.get_secret_value(), name="vedette-api", size=_POOL_SIZE)
     await database.open()
@@ -228,8 +228,11 @@ async def _ingest_targets(database: Database, tokens: list[str]) -> list[Target 
 async def accept_together(
     database: Database, unfinished: UnfinishedRuns, events: list[Event]
 ) -> list[Accepted | Exception]:
-    """Accept the events of accounts that have room for them or, when it raises before the commit, none."""
-    # Without keys and actors it is one statement, which needs no transaction around it.
+    """Accept the events of accounts that have room for them.
+
+    If it raises before the commit, none is accepted.
+    """
+    # Without keys and actors it is a single statement, which needs no explicit transaction.
     several = any(event.dedupe_key is not None or event.actor is not None for event in events)
     async with database.transaction() if several else database.connection() as connection:
         counts = Counter(event.target.account_id for event in events)

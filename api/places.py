@@ -1,4 +1,4 @@
-"""How many streams and waits an account has open in this process."""
+"""The number of streams and waits that an account has open in this process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Place:
         taken[account_id] += 1
 
     def release(self) -> None:
-        """Give it back, once."""
+        """Release the place; a second call does nothing."""
         taken, self._taken = self._taken, None
         if taken is not None:
             taken[self._account_id] -= 1
@@ -32,7 +32,7 @@ class Place:
 
 
 class Places:
-    """So many places for each account, in this process."""
+    """A fixed number of places for each account, in this process."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -50,7 +50,7 @@ class Places:
 
     @contextmanager
     def taken(self, account_id: UUID) -> Generator[None]:
-        """Take a place for the time of the block. Raises what `take` does."""
+        """Take a place for the block. Raises the errors of `take`."""
         place = self.take(account_id)
         try:
             yield
@@ -58,19 +58,19 @@ class Places:
             place.release()
 
     def are_taken(self, account_id: UUID) -> bool:
-        """Whether the account has no place left."""
+        """Return whether the account has no place left."""
         return self._taken[account_id] >= self._most
 
 
 class PlacedStream(StreamingResponse):
-    """A stream that has a place until it ends."""
+    """A stream that holds a place until it ends."""
 
     def __init__(self, place: Place, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the stream."""
         try:
             await super().__call__(scope, receive, send)
         finally:

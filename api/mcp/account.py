@@ -23,13 +23,16 @@ _SECTION_CHARACTERS = 1_500
 
 @toolbox.tool("Show credits", schema_of(BalanceView), reads=True)
 async def get_credits(ctx: Ctx) -> CallToolResult:
-    """The balance of credits, and what is held for work under way. Look here before work that costs much."""
+    """Get the balance of credits, and what is held for work in progress. Call this before expensive work."""
     return answered(await Door(ctx).get("/api/credits"))
 
 
 @toolbox.tool("List secrets", schema(secrets={"type": "array", "items": schema_of(SecretView)}), reads=True)
 async def list_secrets(ctx: Ctx, limit: Limit = 50, offset: Offset = 0) -> CallToolResult:
-    """The names of secrets, which webhook steps use as {{ secrets.NAME }}. No tool has their values."""
+    """List the names of secrets, which webhook steps use as {{ secrets.NAME }}.
+
+    No tool returns their values.
+    """
     found: list[Any] = (await Door(ctx).get("/api/workflows/secrets"))["secrets"]
     shown = [
         {name: one[name] for name in ("name", "created_at", "updated_at")}
@@ -50,9 +53,10 @@ async def search_docs(
     ctx: Ctx,
     limit: Annotated[int, Field(ge=1, le=10, description="How many sections to give at most.")] = 3,
 ) -> CallToolResult:
-    """Search the documentation of this service. Look here before you write a workflow.
+    """Search the documentation of this service. Call this before you write a workflow.
 
-    It has the workflow language with its steps, triggers and expressions, monitors, webhooks, errors, limits.
+    It covers the workflow language with its steps, triggers and expressions, monitors, webhooks, errors,
+    limits.
     """
     hits = await asyncio.to_thread(documentation.search, query, limit)
     address = Door(ctx).address

@@ -31,7 +31,7 @@ async def list_contact_lists(
     limit: Limit = 20,
     offset: Offset = 0,
 ) -> CallToolResult:
-    """The account's contact lists, newest first: their ids, names, types and how many targets they have."""
+    """List the account's contact lists, newest first: ids, names, types and numbers of targets."""
     found = await Door(ctx).get("/api/lists", type=type)
     shown = {"lists": found[offset : offset + limit], "total": len(found)}
     return answered(shown, hint="use a smaller `limit` and `offset`")
@@ -46,7 +46,7 @@ async def create_contact_list(
 ) -> CallToolResult:
     """Make a contact list, which monitors can watch. Free.
 
-    Texts that are no targets of the type are left out, and named in `invalid`.
+    Texts that are not targets of the type are left out, and listed in `invalid`.
     """
     body: dict[str, Any] = {"name": name, "type": type, "targets": targets}
     return answered(await Door(ctx).post("/api/lists", body))
@@ -60,7 +60,7 @@ async def create_contact_list(
 async def get_contact_list_targets(
     list_id: ListId, ctx: Ctx, limit: Limit = 100, offset: Offset = 0
 ) -> CallToolResult:
-    """The targets of a contact list, in the order of adding."""
+    """Read the targets of a contact list, in the order of adding."""
     found: list[str] = await Door(ctx).get(f"/api/lists/{in_path(list_id)}/targets")
     shown = {"targets": found[offset : offset + limit], "total": len(found)}
     return answered(shown, hint="use a smaller `limit` and `offset`", untrusted=["targets"])
@@ -75,7 +75,7 @@ async def add_contact_list_targets(list_id: ListId, targets: Targets, ctx: Ctx) 
 
 @toolbox.tool("Remove targets from a contact list", schema_of(TargetsDeleted), destroys=True, repeatable=True)
 async def remove_contact_list_targets(list_id: ListId, targets: Targets, ctx: Ctx) -> CallToolResult:
-    """Remove targets from a contact list, in whatever form they are written."""
+    """Remove targets from a contact list, in any spelling."""
     path = f"/api/lists/{in_path(list_id)}/targets"
     return answered(await Door(ctx).delete(path, {"targets": targets}))
 

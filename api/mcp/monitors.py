@@ -1,4 +1,4 @@
-"""Tools of monitors: make one, run it, read what has changed."""
+"""Tools of monitors: make one, run it, read its changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def list_monitors(
     limit: Limit = 20,
     offset: Offset = 0,
 ) -> CallToolResult:
-    """The account's monitors, newest first, with when each runs next and what its last run has found."""
+    """List the account's monitors, newest first, with their next run and the result of the last."""
     found: list[Any] = (await Door(ctx).get("/api/monitors", type=type))["monitors"]
     shown = {"monitors": found[offset : offset + limit], "total": len(found)}
     return answered(shown, hint="use a smaller `limit` and `offset`")
@@ -83,9 +83,9 @@ async def create_monitor(
     tracked_fields: TrackedFields = None,
     when: When = None,
 ) -> CallToolResult:
-    """Have targets looked up again and again, and changes recorded. It is active at once.
+    """Create a monitor, which looks targets up repeatedly and records changes. It is active at once.
 
-    Each run costs 1 credit a target that is answered: tell the user what that comes to.
+    Each run costs 1 credit a target that is answered: tell the user the total.
     """
     chosen = (targets, list_id, frequency, cron, timezone, tracked_fields, when)
     return answered(await Door(ctx).post("/api/monitors", _body(name, type, *chosen)))
@@ -104,7 +104,7 @@ async def validate_monitor(
     tracked_fields: TrackedFields = None,
     when: When = None,
 ) -> CallToolResult:
-    """Say what is wrong with a monitor, and which sources its runs would wait for; store nothing."""
+    """Report the errors in a monitor, and the sources that its runs would wait for; store nothing."""
     chosen = (targets, list_id, frequency, cron, timezone, tracked_fields, when)
     return answered(await Door(ctx).post("/api/monitors/validate", _body(name, type, *chosen)))
 
@@ -133,7 +133,7 @@ def _body(
 async def run_monitor(
     monitor_id: MonitorId, ctx: Ctx, wait_seconds: Seconds = 30, idempotency_key: Key = None
 ) -> CallToolResult:
-    """Run a monitor now, beside its calendar; get_monitor_results then says what has changed.
+    """Run a monitor now, outside its calendar; get_monitor_results then has the changes.
 
     It costs 1 credit a target that is answered.
     """
@@ -153,7 +153,7 @@ async def run_monitor(
 
 
 def _watch(door: Door, monitor_id: UUID, run_id: UUID) -> AbstractContextManager[Watcher[MonitorRunView]]:
-    """Watch a run of a monitor. Nobody is notified of how far it is."""
+    """Watch a run of a monitor. There are no notifications of its progress."""
 
     async def look(last: MonitorRunView | None) -> MonitorRunView:
         async with door.services.database.connection() as connection:
@@ -183,7 +183,7 @@ async def get_monitor_results(
     offset: Annotated[int, Field(ge=0, le=1_000_000, description="How many to leave out.")] = 0,
     full: Full = False,
 ) -> CallToolResult:
-    """What a run of a monitor has found: by default what has changed (`old` and `new` of each field)."""
+    """Read the results of a monitor's run: by default its changes (`old` and `new` of each field)."""
     door, path = Door(ctx), f"/api/monitors/{in_path(monitor_id)}"
     if run_id is None:
         runs: list[Any] = (await door.get(f"{path}/runs", limit=1))["runs"]
@@ -209,7 +209,7 @@ async def set_monitor_status(
     status: Annotated[Literal["active", "paused"], Field(description="paused: no runs by its calendar.")],
     ctx: Ctx,
 ) -> CallToolResult:
-    """Have a monitor run no longer by its calendar, or do so again. A run under way goes on."""
+    """Stop or restart a monitor's runs by its calendar. A run in progress continues."""
     action = "pause" if status == "paused" else "resume"
     return answered(await Door(ctx).post(f"/api/monitors/{in_path(monitor_id)}/{action}"))
 
@@ -220,7 +220,7 @@ async def cancel_monitor_run(
     run_id: Annotated[str, Field(description="The run's id, from run_monitor.")],
     ctx: Ctx,
 ) -> CallToolResult:
-    """End a run of a monitor now. What was found stays, and is paid."""
+    """End a run of a monitor now. Finished results stay, and are paid."""
     path = f"/api/monitors/{in_path(monitor_id)}/runs/{in_path(run_id)}/cancel"
     return answered(await Door(ctx).post(path), untrusted=["error"])
 

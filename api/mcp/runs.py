@@ -1,4 +1,4 @@
-"""Tools of runs: start one and wait for it, read what became of it and why it failed."""
+"""Tools of runs: start one and wait for it, read its results and the reason of a failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from models.runs.run_views import RunStatus, RunView
 
 toolbox = Toolbox()
 
-# Of what is larger an answer would show next to nothing.
+# A larger run would be cut so far that the answer shows next to nothing.
 _READ_BYTES = 64 * 1024
 _HINT = "set `full` in get_workflow_run"
 _WHY: JSONObject = {
@@ -32,7 +32,7 @@ _WHY: JSONObject = {
         "what_to_do": {"type": "string"},
     },
 }
-# Errors may tell of a value that an expression has met.
+# Errors may quote a value that an expression has met.
 _UNTRUSTED = (
     "why.input", "why.message", "input", "output", "error",
     "steps[].input", "steps[].output", "steps[].error",
@@ -43,7 +43,7 @@ del _RUN["properties"]["resume_urls"]
 
 
 def _shown(run: dict[str, Any], *, full: bool = False) -> CallToolResult:
-    """A run, and why it failed if it did. Its resume URLs are left out: who has one can answer for others."""
+    """Return a run, with the reason if it failed, but without its resume URLs, which are for people."""
     shown = {name: value for name, value in run.items() if name != "resume_urls"}
     if run["error"] is not None:
         shown = {"why": _why(run), **shown}
@@ -59,7 +59,7 @@ def _why(run: dict[str, Any]) -> JSONObject:
 
 
 async def _followed(door: Door, run_id: str, seconds: float, *, full: bool = False) -> Any:
-    """The run once it has ended, or as it is after so many seconds."""
+    """Return the run once it has ended, or as it is after this many seconds."""
     path = f"/api/workflows/runs/{in_path(run_id)}"
     first = await door.get(path, max_bytes=0)
     total = first["steps_total"] + 1
@@ -84,8 +84,8 @@ async def run_workflow(
 ) -> CallToolResult:
     """Start a run of an active workflow and wait for its end.
 
-    It does what its steps say: sends requests, spends credits. If it has not ended in time it goes on, and
-    get_workflow_run tells how it ends.
+    It carries out its steps: sends requests, spends credits. If it has not ended in time it continues, and
+    get_workflow_run has its end.
     """
     door = Door(ctx)
     await visible(door, workflow_id)
@@ -110,7 +110,7 @@ async def list_workflow_runs(
     page: Annotated[int, Field(ge=1, le=100_000, description="The number of the page.")] = 1,
     limit: Annotated[int, Field(ge=1, le=100, description="How many to give at most.")] = 10,
 ) -> CallToolResult:
-    """The runs of a workflow, newest first, and why those that failed did."""
+    """List the runs of a workflow, newest first, with the reasons of failures."""
     door = Door(ctx)
     await visible(door, workflow_id)
     found = await door.get(
@@ -127,7 +127,7 @@ async def get_workflow_run(
     wait_seconds: Seconds = 0,
     full: Full = False,
 ) -> CallToolResult:
-    """A run: its status, the input and output of each step, and `why` it failed with what to do about it."""
+    """Get a run: its status, each step's input and output, and `why` it failed with the remedy."""
     door = Door(ctx)
     run = await door.get(f"/api/workflows/runs/{in_path(run_id)}", max_bytes=0)
     await visible(door, run["workflow_id"])
@@ -146,9 +146,9 @@ async def retry_workflow_run(
     wait_seconds: Seconds = 30,
     idempotency_key: Key = None,
 ) -> CallToolResult:
-    """Do again what failed in a run, as a new run that takes over what is done, and wait for its end.
+    """Repeat the failed part of a run, as a new run that reuses the finished part, and wait for its end.
 
-    Prefer this to a new run after mending a workflow: what was remembered, sent or paid is not done twice.
+    Prefer this to a new run after fixing a workflow: finished steps do not remember, send or pay again.
     """
     door, path = Door(ctx), f"/api/workflows/runs/{in_path(run_id)}"
     await visible(door, (await door.get(path, max_bytes=0))["workflow_id"])
@@ -163,7 +163,7 @@ async def cancel_workflow_run(
     run_id: Annotated[str, Field(description="The run's id, from run_workflow or list_workflow_runs.")],
     ctx: Ctx,
 ) -> CallToolResult:
-    """End a run of a workflow now. What it has done stays done; one that has ended stays as it is."""
+    """End a run of a workflow now. Finished steps stay done; a run that has ended stays as it is."""
     door, path = Door(ctx), f"/api/workflows/runs/{in_path(run_id)}"
     await visible(door, (await door.get(path, max_bytes=0))["workflow_id"])
     return _shown(await door.post(f"{path}/cancel"))

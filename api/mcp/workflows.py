@@ -29,24 +29,24 @@ Definition = Annotated[
 ]
 
 _WORKFLOW = schema_of(WorkflowView)
-# What only changes with time, or is a key to something: of use to programs alone.
+# Members that only change with time, or grant access: useful to programs alone.
 _LEFT_OUT = frozenset({"next_runs", "resume_urls"})
-# What stands for a hidden workflow where only its account would know it.
+# Replaces the id of a hidden workflow where only its account could know it.
 _NOBODYS = "00000000-0000-0000-0000-000000000000"
 
 
 async def visible(door: Door, workflow_id: str) -> dict[str, Any]:
-    """The workflow.
+    """Return the workflow.
 
     Raises:
-        Refused: there is none of this id, or it is hidden from agents, which reads alike.
+        Refused: it does not exist, or is hidden from agents, with the same text.
     """
     workflow = await door.get(f"/api/workflows/{in_path(workflow_id)}")
     return workflow if workflow["agents"] else await door.get("/api/workflows/none")
 
 
 async def _check_references(door: Door, document: dict[str, Any], before: dict[str, Any]) -> None:
-    """See that a definition names no hidden workflow, but where it did so before.
+    """Check that a definition adds no reference to a hidden workflow.
 
     Raises:
         ToolError: it does.
@@ -61,7 +61,7 @@ async def _check_references(door: Door, document: dict[str, Any], before: dict[s
 
 
 def _references(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The workflows that a definition of any shape names: where, and what has the `workflow_id`."""
+    """Return the workflow references in a definition of any shape: the place and the referring object."""
     steps = document.get("steps")
     found: list[tuple[str, Any]] = [("on_failure.workflow_id", document.get("on_failure"))]
     for number, step in enumerate(cast(list[Any], steps) if isinstance(steps, list) else []):
@@ -72,9 +72,9 @@ def _references(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 async def _hide_references(door: Door, document: dict[str, Any]) -> None:
-    """Have a document name nobody's workflow where it names a hidden one, or any by its name.
+    """Replace references to hidden workflows, and references by name, by an id of no workflow.
 
-    A name may be that of a hidden workflow, so agents give ids.
+    A name may be that of a hidden workflow, so agents must use ids.
     """
     for _, holder in _references(document):
         hidden = parse_id(holder["workflow_id"]) is None
@@ -87,7 +87,10 @@ async def _hide_references(door: Door, document: dict[str, Any]) -> None:
 
 
 def _shown(workflow: dict[str, Any], *, full: bool = False) -> CallToolResult:
-    """A workflow. What is empty in its steps has a meaning, and comes back with the next change: it stays."""
+    """Return a workflow.
+
+    Empty members of its steps are kept, because they have a meaning in the next change.
+    """
     shown = {name: value for name, value in workflow.items() if name not in _LEFT_OUT}
     fits = len(orjson.dumps(shown)) <= MAX_BYTES
     return answered(shown, full=full or fits, hint="set `full` in get_workflow")
@@ -105,9 +108,9 @@ async def list_workflow_templates(
         str | None, Field(description="Only this one, with its whole trigger and steps.")
     ] = None,
 ) -> CallToolResult:
-    """Workflows to begin with: create_workflow with a template_id copies one.
+    """List workflows to begin with: create_workflow with a template_id copies one.
 
-    Their descriptions say which secrets they need, and what to change.
+    Their descriptions name the secrets they need and the parts to change.
     """
     found: list[dict[str, Any]] = (await Door(ctx).get("/api/workflows/templates", category=category))[
         "templates"
@@ -125,7 +128,7 @@ async def list_workflow_templates(
 
 @toolbox.tool("Validate a workflow", schema_of(Validity), reads=True)
 async def validate_workflow(definition: Definition, ctx: Ctx) -> CallToolResult:
-    """Say all that is wrong or doubtful with a workflow, and store nothing. Do this before you store it."""
+    """Report all errors and doubts in a workflow, and store nothing. Do this before you store it."""
     door, document = Door(ctx), deepcopy(definition)
     await _hide_references(door, document)
     return answered(await door.post("/api/workflows/validate", document))
@@ -145,7 +148,7 @@ async def list_workflows(
     page: Annotated[int, Field(ge=1, le=100_000, description="The number of the page.")] = 1,
     limit: Annotated[int, Field(ge=1, le=100, description="How many to give at most.")] = 20,
 ) -> CallToolResult:
-    """The account's workflows, newest first: ids, names, status, what starts them, how often they ran."""
+    """List the account's workflows, newest first: ids, names, status, triggers, number of runs."""
     found = await Door(ctx).get("/api/workflows", status=status, page=page, limit=limit, agents=True)
     heads = ("id", "name", "description", "status", "version", "runs_total", "last_run_at", "next_run_at")
     shown = [
@@ -161,7 +164,7 @@ async def list_workflows(
 
 @toolbox.tool("Get a workflow", _WORKFLOW, reads=True)
 async def get_workflow(workflow_id: WorkflowId, ctx: Ctx, full: Full = False) -> CallToolResult:
-    """A workflow with its trigger, steps and version. Its version is what update_workflow needs."""
+    """Get a workflow with its trigger, steps and version. update_workflow needs the version."""
     return _shown(await visible(Door(ctx), workflow_id), full=full)
 
 
@@ -179,10 +182,10 @@ async def create_workflow(
     ] = None,
     template_id: Annotated[str | None, Field(description="A template to copy.")] = None,
 ) -> CallToolResult:
-    """Store a workflow, of a definition or as a copy of a template.
+    """Store a workflow, from a definition or as a copy of a template.
 
-    It is active at once, unless its status is draft or it lacks a secret: `warnings` say so. Whoever has its
-    `webhook_url` can start it. Steps cannot read run.resume_urls: people find them in the run.
+    It is active at once, unless its status is draft or it lacks a secret: `warnings` report that. Anyone with
+    its `webhook_url` can start it. Steps cannot read run.resume_urls: people find them in the run.
     """
     door, document = Door(ctx), dict(definition or {})
     await _check_references(door, document, {})
@@ -210,9 +213,9 @@ async def update_workflow(
     ],
     ctx: Ctx,
 ) -> CallToolResult:
-    """Change a workflow: a new version. Earlier ones stay, and runs under way go on with theirs.
+    """Change a workflow: a new version. Earlier ones stay, and runs in progress keep theirs.
 
-    Of one that waits for a person's answer (wait) only the status can be changed.
+    If it waits for a person's answer (wait), only the status can be changed.
     """
     door = Door(ctx)
     before = await visible(door, workflow_id)
@@ -226,7 +229,7 @@ async def set_workflow_status(
     status: Annotated[Literal["active", "paused"], Field(description="paused: it starts no runs.")],
     ctx: Ctx,
 ) -> CallToolResult:
-    """Have a workflow start no more runs, or do so again. Runs under way go on."""
+    """Stop a workflow from starting runs, or allow it again. Runs in progress continue."""
     door = Door(ctx)
     before = await visible(door, workflow_id)
     path = f"/api/workflows/{in_path(workflow_id)}"
@@ -235,9 +238,9 @@ async def set_workflow_status(
 
 @toolbox.tool("Delete a workflow", DELETED, destroys=True, repeatable=True)
 async def delete_workflow(workflow_id: WorkflowId, ctx: Ctx) -> CallToolResult:
-    """Delete a workflow, for good: its ingest URL is dead at once, runs under way go on.
+    """Delete a workflow, for good: its ingest URL is dead at once, runs in progress continue.
 
-    One that waits for a person's answer (wait) only people can delete. set_workflow_status only pauses.
+    If it waits for a person's answer (wait), only people can delete it. set_workflow_status only pauses.
     """
     door = Door(ctx)
     await visible(door, workflow_id)
