@@ -1,6 +1,6 @@
 """The `vedette` command, one module a noun.
 
-What its commands do stands in the modules that they import when they are called, so that `--help` is quick.
+Commands import the modules that do their work only when they are called, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ for noun in (workflows, runs, uploads, secrets, monitors, lists, jobs, webhooks,
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)
 for noun in (credits, data, accounts, keys, persons):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=OPERATORS)
-# It adds to the commands of `workflows` when it is imported.
+# Importing it adds its commands to those of `workflows`.
 assert workflow_files.commands is workflows.commands
 
 
@@ -75,7 +75,7 @@ def _options(
 def main() -> None:
     """Run the command that the arguments name; exit codes are those of `settings.ExitCode`."""
     process.collect_rarely()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that is not UTF-8 gets the rest escaped
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without UTF-8 gets other characters escaped
         sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportUnknownMemberType]
     process.leave(_run())
 
@@ -92,7 +92,7 @@ def _run() -> int:
 
         if not isinstance(error, (StartError, BadInput)):
             raise
-        # What a service says is in it, too.
+        # The text may include a message of the service.
         print("\n".join(map(printable, str(error).splitlines())), file=sys.stderr)
         return error.exit_code if isinstance(error, StartError) else ExitCode.USAGE
     return 0

@@ -16,7 +16,7 @@ from cli.printing import Json, print_fields, print_record
 commands = new_group("Credits.")
 
 MOST_CREDITS = 10**12
-"""As many at once; a balance holds nine million times that."""
+"""The most credits of one grant; a balance can hold nine million times as many."""
 
 _SHOWN = {"email": "EMAIL", "account": "EMAIL", "reference_taken": "--reference"}
 

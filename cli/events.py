@@ -1,4 +1,4 @@
-"""`vedette events`: see events as a webhook of one's own would."""
+"""`vedette events`: show events as a webhook receives them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def events_listen(
 ) -> None:
     """Print deliveries as they come, and whether their signatures are right. Ctrl-C ends it.
 
-    A webhook that leads here is made, and deleted at the end.
+    A webhook for this receiver is created, and deleted at the end.
     """
     printer = _Printer(as_json)
     with _receiver(port, printer) as receiver, _ended_politely():
@@ -78,7 +78,7 @@ class _Printer:
         self._seen: set[str] = set()
 
     def __call__(self, delivery: Delivery) -> None:
-        """Print one."""
+        """Print a delivery."""
         with self._lock:
             again = delivery.id in self._seen
             if not delivery.fault:
@@ -88,7 +88,7 @@ class _Printer:
             try:
                 print(told, flush=True)
             except BrokenPipeError:
-                os.kill(os.getpid(), signal.SIGTERM)  # nobody reads any more
+                os.kill(os.getpid(), signal.SIGTERM)  # no process reads the output any more
                 raise
 
 
@@ -119,7 +119,7 @@ def _as_text(delivery: Delivery, event: Any, again: bool) -> str:
 
 @contextmanager
 def _receiver(port: int, printer: _Printer) -> Generator[Receiver]:
-    """A receiver that serves for the time of the block."""
+    """Run a receiver for the block."""
     from cli.receiver import Receiver
 
     try:
@@ -137,7 +137,7 @@ def _receiver(port: int, printer: _Printer) -> Generator[Receiver]:
 
 @contextmanager
 def _webhook(service: Service, receiver: Receiver, url: str | None, types: list[str]) -> Generator[None]:
-    """A webhook that leads to the receiver, for the time of the block."""
+    """Create a webhook for the receiver, for the block."""
     if url is None and not service.place.here:
         raise BadInput(
             f"--url: {service.place.url} is not on this machine, and cannot reach {receiver.url}. Give the "
@@ -156,18 +156,18 @@ def _webhook(service: Service, receiver: Receiver, url: str | None, types: list[
     try:
         yield
     finally:
-        with suppress(Refused):  # somebody else has deleted it
+        with suppress(Refused):  # it was deleted already
             service.call("DELETE", f"/api/webhooks/{part(made['id'])}")
 
 
 @contextmanager
 def _ended_politely() -> Generator[None]:
-    """Take the signals that end processes and terminals for Ctrl-C, so that the webhook is deleted."""
+    """Treat the signals that end processes and terminals like Ctrl-C, so that the webhook is deleted."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    # Not what nohup ignores.
+    # Signals that nohup ignores stay ignored.
     ends = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
     former = {number: signal.signal(number, interrupt) for number in ends}
     try:

@@ -46,7 +46,7 @@ def keys_list(
     limit: Annotated[int, typer.Option(min=1, help="The most to list.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List API keys, newest first; none of them can be read again."""
+    """List API keys, newest first, without their secrets."""
     from services.operator.inventory import list_keys
 
     url = database_url(connected_settings())

@@ -1,4 +1,4 @@
-"""`vedette monitors`: what is looked up again and again, and what has changed."""
+"""`vedette monitors`: targets that are looked up repeatedly, and their changes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def monitors_list(as_json: Json = False) -> None:
 
 @commands.command("show")
 def monitors_show(monitor: Named, as_json: Json = False) -> None:
-    """Show a monitor, and which of its sources are heard."""
+    """Show a monitor, and which of its sources answer."""
     with connected(_SHOWN) as service:
         found = service.get(_path(service, monitor))
     if as_json:
@@ -134,7 +134,7 @@ def monitors_run(
 
 @commands.command("import")
 def monitors_import(monitor: Named, file: CsvFile, column: Column = None, as_json: Json = False) -> None:
-    """Add the targets of a CSV file to a monitor. Rows without a target are named, and left out."""
+    """Add the targets of a CSV file to a monitor. Rows without a target are listed, and left out."""
     with connected({**_SHOWN, **SHOWN}) as service:
         done = send_file(service, _path(service, monitor), file, column)
     print_data(done, imported(done), as_json)
@@ -142,21 +142,21 @@ def monitors_import(monitor: Named, file: CsvFile, column: Column = None, as_jso
 
 @commands.command("pause")
 def monitors_pause(monitor: Named, as_json: Json = False) -> None:
-    """Let a monitor no longer run by itself."""
+    """Stop a monitor's runs by its calendar."""
     with connected(_SHOWN) as service:
         print_record(service.post(f"{_path(service, monitor)}/pause"), as_json)
 
 
 @commands.command("resume")
 def monitors_resume(monitor: Named, as_json: Json = False) -> None:
-    """Let a monitor run by itself again."""
+    """Restart a monitor's runs by its calendar."""
     with connected(_SHOWN) as service:
         print_record(service.post(f"{_path(service, monitor)}/resume"), as_json)
 
 
 @commands.command("delete")
 def monitors_delete(monitor: Named, as_json: Json = False) -> None:
-    """Delete a monitor, with its runs and what they have found."""
+    """Delete a monitor, with its runs and their results."""
     with connected(_SHOWN) as service:
         deleted = service.call("DELETE", _path(service, monitor))
     print_data(deleted, f"The monitor {printable(monitor)} is deleted.", as_json)
@@ -171,7 +171,7 @@ def monitors_results(
     changes: Annotated[bool, typer.Option("--changes", help="Only of targets that have changed.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a run has found. Programs get all of the answers, people what has changed."""
+    """Show the results of a run: all answers for programs, the changes for people."""
     with connected(_SHOWN) as service:
         path = _path(service, monitor)
         found = _results(service, path, run_id or _last_run(service, path), changes)
@@ -183,7 +183,7 @@ def monitors_results(
 
 
 def _print_validity(found: dict[str, Any], as_json: bool) -> NoReturn:
-    """Print what is wrong or doubtful with a monitor; exit with 1 if something is wrong."""
+    """Print the errors and doubts of a monitor; exit with 1 if there is an error."""
     lines = [f"{one['pointer'] or '/'}: {one['message']}" for one in found["errors"]]
     lines += [] if lines else ["The monitor is valid."]
     lines += [f"warning: {one['message']}" for one in found["warnings"]]
@@ -223,7 +223,7 @@ def _told(run: Mapping[str, Any]) -> str:
 
 
 def _last_run(service: Service, path: str) -> str:
-    """The last run that has results."""
+    """Return the last run that has results."""
     offset, total = 0, 1
     while offset < total:
         page = service.get(f"{path}/runs", limit=_PAGE, offset=offset)
@@ -237,7 +237,7 @@ def _last_run(service: Service, path: str) -> str:
 def _results(
     service: Service, monitor_path: str, run_id: str, changes_only: bool
 ) -> Generator[dict[str, Any]]:
-    """What a run has found, in the order of its targets, page by page: there may be very many."""
+    """Yield the results of a run page by page, because there may be very many."""
     path, offset, total = f"{monitor_path}/runs/{part(run_id)}/results", 0, 1
     while offset < total:
         try:
@@ -252,7 +252,7 @@ def _results(
 
 
 def _print_array(found: Generator[dict[str, Any]]) -> None:
-    """Print JSON result by result, for a run may have found more than fits in memory."""
+    """Print JSON result by result, because the results may not fit in memory."""
     before = "["
     for result in found:
         print(before, json.dumps(result), sep="\n", end="")
@@ -261,7 +261,7 @@ def _print_array(found: Generator[dict[str, Any]]) -> None:
 
 
 def _rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """The lines of a result in a table: one a change, or one that says that there is none."""
+    """Return the rows of a result in a table: one for each change, or one for no change."""
     target = printable(result["target"])
     if result["error"] is not None:
         return [[target, "", f"failed: {printable(result['error']['message'])}", ""]]
@@ -275,7 +275,7 @@ def _rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _change(change: Mapping[str, Any], detail: Mapping[str, Any]) -> str:
-    """`old → new`, or of a list its items that came (+), went (-) and changed."""
+    """Return `old → new`, or for a list the items added (+), removed (-) and changed."""
     if "added" not in detail:
         return f"{short(change['old'])} → {short(change['new'])}"
     told = [f"+ {short(item)}" for item in detail["added"]]

@@ -1,4 +1,4 @@
-"""`vedette providers`: where the answers of lookups come from."""
+"""`vedette providers`: the sources of lookups."""
 
 from __future__ import annotations
 

@@ -48,14 +48,14 @@ def uploads_send(
 
 @commands.command("show")
 def uploads_show(batch_id: BatchId, as_json: Json = False) -> None:
-    """Show how far an upload is."""
+    """Show the progress of an upload."""
     with connected(_SHOWN) as service:
         _print(_get(service, batch_id), as_json)
 
 
 @commands.command("cancel")
 def uploads_cancel(batch_id: BatchId, as_json: Json = False) -> None:
-    """End the runs of an upload that have not ended."""
+    """End the unfinished runs of an upload."""
     with connected(_SHOWN) as service:
         _print(service.post(f"{_path(batch_id)}/cancel"), as_json)
 

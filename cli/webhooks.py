@@ -1,4 +1,4 @@
-"""`vedette webhooks`: where events are posted to."""
+"""`vedette webhooks`: the endpoints for events."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def webhooks_rotate(webhook: Named, as_json: Json = False) -> None:
 
 @commands.command("delete")
 def webhooks_delete(webhook: Named, as_json: Json = False) -> None:
-    """Delete a webhook. What was not delivered yet is given up."""
+    """Delete a webhook. Its pending deliveries are dropped."""
     with connected(_SHOWN) as service:
         found = find_webhook(service, webhook, "ID|URL")
         service.call("DELETE", _path(found))

@@ -1,7 +1,7 @@
-"""The healthcheck of a worker's container: whether the worker in it is at work; exits with 1 if it is not.
+"""The health check of a worker's container: it exits with 1 if the worker is not working.
 
-A worker signs in at the database every second. So a connection of it, from this container's address, was in
-use a moment ago. A process that stands still, or has lost the database, has none.
+A worker reports to the database every second. So a working one has a connection from this container's address
+that was just in use. A process that hangs, or has lost the database, has none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import psycopg
 import settings
 
 _SECONDS = 15
-"""How long a worker may be silent; `/readyz` gives it as long."""
+"""The greatest silence of a worker; `/readyz` allows the same."""
 
 _IN_USE = """
     select count(*) from pg_stat_activity
@@ -23,7 +23,7 @@ _IN_USE = """
 
 
 def main() -> str | None:
-    """Ask the database; the problem, if there is one."""
+    """Ask the database; return the problem, if there is one."""
     url = settings.load().database_url
     assert url is not None
     try:
