@@ -44,7 +44,7 @@ async def list_audit(
 async def list_workflow_audit(
     workflow_id: Id, caller: Author, services: ServicesDep, limit: Limit = 20, cursor: Cursor = None
 ) -> AuditPage:
-    """List the changes to the workflow and its runs with their authors, newest first; also after a deletion."""
+    """List the changes to the workflow and its runs with their authors, newest first, also if deleted."""
     before = id_of(cursor)
     async with services.database.connection() as connection:
         page, more = await audit.workflow_entries(
