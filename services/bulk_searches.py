@@ -91,7 +91,7 @@ class BulkSearches:
         """
         credits = len(question.texts)
         if KINDS[question.kind].price:
-            funds = await self._lookups.till.funds(payer)
+            funds = await self._lookups.billing.get_funds(payer)
             credits = funds.charged or funds.balance
             if not credits:
                 raise InsufficientCredits(1, 0)
@@ -179,9 +179,9 @@ class BulkSearch:
     async def _charged(self, done: Sequence[_Done], payer: Payer) -> list[Answer]:
         """Charge the finished queries as far as the credits suffice; return the answers to their texts."""
         found = [one.outcome for one in done if isinstance(one.outcome, LookupResult)]
-        teller = self._lookups.teller
-        tell = partial(teller.tell_all, payer) if await teller.wants(payer.account_id) else None
-        charged = await self._lookups.till.charge_together(payer, found, tell)
+        events = self._lookups.events
+        emit = partial(events.emit_all, payer) if await events.has_subscriber(payer.account_id) else None
+        charged = await self._lookups.billing.charge_together(payer, found, emit)
         self.credits_used += charged.credits
         if None in charged.delivered:
             self._tokens.close()

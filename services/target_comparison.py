@@ -23,7 +23,7 @@ from models.monitors.snapshots import Snapshot, carry_over, content_hash
 from providers.lookup.composition import compose
 from providers.lookup.coverage import answering, is_heard_of, silences
 from providers.lookup.replay import WHOLE, editions, filled_up, retell, said
-from providers.lookup.result import REFUSING, LookupResult, Outcomes, outcome_of, suppressed
+from providers.lookup.result import REFUSING, LookupResult, SourceResults, outcome_of, suppressed
 from providers.registry import KINDS
 from providers.sources.base import Kind, Query
 
@@ -92,7 +92,7 @@ class Watching:
             if source.spec.name in limited and outcome.detail != REFUSING
         }
 
-    def _limited(self, outcomes: Outcomes) -> set[str]:
+    def _limited(self, outcomes: SourceResults) -> set[str]:
         """Return the sources of tracked fields that are over their limits, waited for or not."""
         found = silences(self.kind, outcomes, self._watch)
         return {name for name, why in found.items() if why == "limited"}
@@ -150,7 +150,7 @@ class Watching:
         unheard = bool(self._limited(self._outcomes(error)))
         return replace(self._failed(position, target, error.code, message), silent=silent, unheard=unheard)
 
-    def _outcomes(self, looked: LookupResult | ModelError) -> Outcomes:
+    def _outcomes(self, looked: LookupResult | ModelError) -> SourceResults:
         """Return the outcomes of the sources; for a failure, of those that it names."""
         if isinstance(looked, LookupResult):
             return looked.outcomes
@@ -168,7 +168,7 @@ class Watching:
         chunk = self._chunk
         return Found(chunk.run_id, position, chunk.monitor_id, target, error=error, forgotten=forgotten)
 
-    def _silent(self, outcomes: Outcomes, last: Snapshot | None) -> str | None:
+    def _silent(self, outcomes: SourceResults, last: Snapshot | None) -> str | None:
         """Return the silent sources of tracked fields, as JSON.
 
         A source that never had a key makes an answer incomplete only if the monitor names its fields.

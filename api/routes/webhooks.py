@@ -70,7 +70,7 @@ async def create_webhook(
     async with services.database.transaction() as connection:
         await agents.check_endpoint(connection, who, chosen.events)
         made = await endpoints.create(connection, services.keyring, who, chosen, secret)
-    services.lookups.teller.forget()
+    services.lookups.events.forget_subscribers()
     return WebhookCreated(**made.model_dump(), secret=secret)
 
 
@@ -134,7 +134,7 @@ async def delete_webhook(webhook_id: Id, request: Request, caller: Owner, servic
     """Delete the webhook. Its pending deliveries fail; all deliveries stay in the log."""
     async with services.database.transaction() as connection:
         await endpoints.delete(connection, actor(request, caller), webhook_id)
-    services.lookups.teller.forget()
+    services.lookups.events.forget_subscribers()
 
 
 @router.post("/{webhook_id}/rotate-secret")
@@ -158,7 +158,7 @@ async def _change(
             connection, services.keyring, actor(request, caller), webhook_id, changes.given()
         )
     # Other processes are notified; in this one the change holds for the very next lookup.
-    services.lookups.teller.forget()
+    services.lookups.events.forget_subscribers()
     return changed
 
 

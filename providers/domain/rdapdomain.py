@@ -40,7 +40,7 @@ _REDIRECTORS = frozenset({"rdap.org", "www.rdap.org", "rdap.net", "www.rdap.net"
 _UNREADABLE = (SourceError, KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
-class Told(NamedTuple):
+class RegistryAnswers(NamedTuple):
     """The answers of the registry and the registrar.
 
     Attributes:
@@ -74,7 +74,7 @@ async def _base_url(query: Query, context: Context) -> str:
     return found
 
 
-async def fetch(query: Query, context: Context) -> Told:
+async def fetch(query: Query, context: Context) -> RegistryAnswers:
     """Ask the registry, and the registrar if the registry's answer lacks something.
 
     Raises:
@@ -91,18 +91,18 @@ async def fetch(query: Query, context: Context) -> Told:
         # A page for people is not a registry's answer.
         raise SourceError("rejected", "http_404")
     if registry is None and in_charge:
-        return Told(None, unregistered=await unless_delegated(domain, left))
+        return RegistryAnswers(None, unregistered=await unless_delegated(domain, left))
     if registry is None:
-        return Told(None)
+        return RegistryAnswers(None)
     known = _readable(registry)
     url = None if not known or all(known.values()) else _referral(registry)
     if url is None:
-        return Told(registry)
+        return RegistryAnswers(registry)
     try:
-        return Told(registry, await _refer(url, domain, context, left))
+        return RegistryAnswers(registry, await _refer(url, domain, context, left))
     except (OutboundError, SourceError, httpx.InvalidURL) as error:
         _log.info("rdap_referral_failed", error=type(error).__name__)
-        return Told(registry, missing=True)
+        return RegistryAnswers(registry, missing=True)
 
 
 async def _get(url: str, context: Context, seconds: float) -> httpx.Response:
@@ -131,7 +131,7 @@ async def _refer(url: str, domain: Domain, context: Context, seconds: float) -> 
     return cast("Any", told)
 
 
-def parse(told: Told) -> Fields:
+def parse(told: RegistryAnswers) -> Fields:
     """Read the answers (RFC 9083)."""
     if told.registry is None:
         return told.unregistered

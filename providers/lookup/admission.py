@@ -37,7 +37,7 @@ _STATUS: dict[str, Status] = {
 _MANY = 1000
 
 
-class Gates:
+class AdmissionControl:
     """The rate windows and circuit breakers of all remote sources, as seen by this process."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
@@ -57,7 +57,7 @@ class Gates:
             SourceError: if it must not be asked now; `retry_after` holds the seconds to wait.
         """
         spec = source.spec
-        refusal = self.refusal(source, waiter)
+        refusal = self.find_refusal(source, waiter)
         if refusal is not None:
             raise refusal
         if not spec.shared:
@@ -79,7 +79,7 @@ class Gates:
             assert admission.reason is not None
             raise SourceError(_STATUS[admission.reason], admission.reason, admission.retry_after)
 
-    def refusal(self, source: RemoteSource, waiter: Waiter | None) -> SourceError | None:
+    def find_refusal(self, source: RemoteSource, waiter: Waiter | None) -> SourceError | None:
         """Return why this process must not ask the source now, or None if it may ask."""
         now = time.monotonic()
         for row in (source.spec.name, source.spec.bucket):
@@ -89,7 +89,7 @@ class Gates:
         until = self._full.get((source.spec.bucket, waiter and waiter.account_id), 0.0)
         return SourceError("rate_limited", "rate_limited", until - now) if until > now else None
 
-    async def enter(self, source: RemoteSource, server: str) -> None:
+    async def admit_server(self, source: RemoteSource, server: str) -> None:
         """Acquire permission to ask another server of the source, as a caller that does not wait.
 
         Raises:
@@ -97,7 +97,7 @@ class Gates:
         """
         await self.admit(source.at(server), None)
 
-    async def failed(self, source: RemoteSource, error: SourceError) -> None:
+    async def record_failure(self, source: RemoteSource, error: SourceError) -> None:
         """Record that an admitted request to the source failed.
 
         A server that refuses the caller (too many requests, or no access) refuses the whole account.
@@ -127,9 +127,9 @@ class Gates:
             admission = self._count(source.spec.name)
         self._remember(row, admission)
 
-    async def answered(self, source: RemoteSource) -> None:
+    async def record_response(self, source: RemoteSource) -> None:
         """Record that the server responded but rejected the query, so its breaker may close."""
-        self.succeeded(source)
+        self.record_success(source)
         if not source.spec.shared:
             return
         try:
@@ -138,16 +138,16 @@ class Gates:
         except psycopg.Error as fault:
             _log.warning("answer_not_noted", source=source.spec.name, error=type(fault).__name__)
 
-    def succeeded(self, source: RemoteSource) -> None:
+    def record_success(self, source: RemoteSource) -> None:
         """Record that the source answered. Postgres learns it when the answer is stored."""
         self._failures.pop(source.spec.name, None)
         self._failing.discard(source.spec.name)
 
-    def failing(self, name: str) -> bool:
+    def is_failing(self, name: str) -> bool:
         """Return whether the last request from this process to the source `name` failed."""
         return name in self._failing
 
-    def open(self, spec: RemoteSpec) -> bool:
+    def is_open(self, spec: RemoteSpec) -> bool:
         """Return whether this process may ask the source now."""
         until = max(self._refused.get(row, (0.0, ""))[0] for row in (spec.name, spec.bucket))
         return until <= time.monotonic()

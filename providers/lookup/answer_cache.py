@@ -26,7 +26,7 @@ from settings import Settings
 
 _log = logs.get(__name__)
 
-Asked = tuple[RemoteSource, Query]
+SourceQuery = tuple[RemoteSource, Query]
 """A source, and the query in the form of the source's own kind."""
 
 # The key of an answer in this process: source, kind and query.
@@ -43,7 +43,7 @@ _SURE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
-class Entry:
+class CachedAnswer:
     """A cached answer.
 
     Times are Unix seconds; `here_until` is the time until which this process trusts its copy.
@@ -67,10 +67,10 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Found:
+class CachedAnswers:
     """The cached answers by source name, and whether the query is a suppressed person."""
 
-    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    entries: dict[str, CachedAnswer] = field(default_factory=dict[str, CachedAnswer])
     suppressed: bool = False
 
 
@@ -91,12 +91,12 @@ class _Look:
     """The result of a search in this process: the answers found, and those to be read from Postgres."""
 
     moment: float
-    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    unknown: dict[Key, Asked] = field(default_factory=dict[Key, Asked])
+    entries: dict[str, CachedAnswer] = field(default_factory=dict[str, CachedAnswer])
+    unknown: dict[Key, SourceQuery] = field(default_factory=dict[Key, SourceQuery])
     wanted: _Wanted | None = None
 
 
-class KeptAnswers:
+class AnswerCache:
     """The cached answers, as seen by this process."""
 
     def __init__(self, database: Database, keyring: Keyring, settings: Settings) -> None:
@@ -104,10 +104,10 @@ class KeptAnswers:
         self._keyring = keyring
         self._settings = settings
         self._addresses: dict[str, str | None] = {}
-        self._entries: OrderedDict[_Place, Entry] = OrderedDict()
+        self._entries: OrderedDict[_Place, CachedAnswer] = OrderedDict()
         self._reads: MicroBatcher[_Wanted, _Read] = MicroBatcher(self._read_together, in_flight=2)
 
-    async def find(self, asked: Sequence[Asked], person: str | None) -> Found:
+    async def find(self, asked: Sequence[SourceQuery], person: str | None) -> CachedAnswers:
         """Return the cached answers, fresh or stale.
 
         Args:
@@ -120,17 +120,19 @@ class KeptAnswers:
         """
         look = self._look(asked, person)
         if look.wanted is None:
-            return Found(look.entries)
+            return CachedAnswers(look.entries)
         try:
             read = await self._reads.submit(look.wanted)
         except psycopg.Error as error:
             if person is not None:
                 raise
             _log.warning("kept_answers_unreadable", error=type(error).__name__)
-            return Found(look.entries)
+            return CachedAnswers(look.entries)
         return self._found(look, read)
 
-    async def find_many(self, asked: Sequence[tuple[Sequence[Asked], str | None]]) -> list[Found]:
+    async def find_many(
+        self, asked: Sequence[tuple[Sequence[SourceQuery], str | None]]
+    ) -> list[CachedAnswers]:
         """Return the cached answers for many queries with one statement, each as `find` does.
 
         Raises:
@@ -140,10 +142,11 @@ class KeptAnswers:
         wanted = [look.wanted for look in looks if look.wanted is not None]
         reads = iter(await self._read_all(wanted) if wanted else ())
         return [
-            Found(look.entries) if look.wanted is None else self._found(look, next(reads)) for look in looks
+            CachedAnswers(look.entries) if look.wanted is None else self._found(look, next(reads))
+            for look in looks
         ]
 
-    def _look(self, asked: Sequence[Asked], person: str | None) -> _Look:
+    def _look(self, asked: Sequence[SourceQuery], person: str | None) -> _Look:
         """Search the answers that this process holds."""
         look = _Look(time.time())
         for source, query in asked:
@@ -159,7 +162,7 @@ class KeptAnswers:
             look.wanted = _Wanted(list(look.unknown), hashes)
         return look
 
-    def _found(self, look: _Look, read: _Read) -> Found:
+    def _found(self, look: _Look, read: _Read) -> CachedAnswers:
         """Combine the answers held here with those read from Postgres."""
         for source, query in look.unknown.values():
             # The copy in this process was deleted in Postgres, unless the read returned it.
@@ -173,10 +176,12 @@ class KeptAnswers:
                 continue  # sealed with a key that no longer exists: treat it as not cached
             here_until = look.moment + _KEPT_HERE_SECONDS
             unsure = frozenset(fields.pop(_UNSURE, ()))
-            entry = Entry(fields, kept.fetched_at, kept.expires_at, kept.stale_until, here_until, unsure)
+            entry = CachedAnswer(
+                fields, kept.fetched_at, kept.expires_at, kept.stale_until, here_until, unsure
+            )
             look.entries[source.spec.name] = entry
             self._remember(_place(source, query), entry, len(kept.sealed))
-        return Found(look.entries, read.suppressed)
+        return CachedAnswers(look.entries, read.suppressed)
 
     async def keep(
         self, source: RemoteSource, query: Query, fields: Fields, unsure: frozenset[str] = _SURE
@@ -187,7 +192,7 @@ class KeptAnswers:
         stale = max(ttl, spec.stale_ttl) if fields else ttl
         here_until = now + _KEPT_HERE_SECONDS if spec.shared else now + stale
         text = orjson.dumps({**fields, _UNSURE: sorted(unsure)} if unsure else fields)
-        entry = Entry(fields, now, now + ttl, now + stale, here_until, unsure)
+        entry = CachedAnswer(fields, now, now + ttl, now + stale, here_until, unsure)
         self._remember(_place(source, query), entry, len(text))
         if not spec.shared:
             return
@@ -223,7 +228,7 @@ class KeptAnswers:
         digest = cached_answers.query_hash(self._keyring, query.kind, query.text)
         return source.key(digest, self._addresses[name])
 
-    def _remember(self, place: _Place, entry: Entry, size: int) -> None:
+    def _remember(self, place: _Place, entry: CachedAnswer, size: int) -> None:
         self._entries.pop(place, None)
         if size > _LARGEST_HERE_BYTES:
             return

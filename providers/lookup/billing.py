@@ -16,7 +16,7 @@ from providers.sources.base import Kind, Query
 from sealing import Keyring
 
 
-class Tell(Protocol):
+class EmitEvent(Protocol):
     """A callback that emits the event of a lookup, in the transaction of `connection` if one is passed."""
 
     async def __call__(self, result: LookupResult, connection: Connection | None = None) -> None:
@@ -24,7 +24,7 @@ class Tell(Protocol):
         ...
 
 
-TellAll = Callable[[Sequence[LookupResult], Connection], Awaitable[None]]
+EmitEvents = Callable[[Sequence[LookupResult], Connection], Awaitable[None]]
 """A callback that emits the events of several lookups, in the transaction of a connection."""
 
 
@@ -58,7 +58,7 @@ class Terms:
     charged: int
 
 
-class Charged(NamedTuple):
+class LookupCharges(NamedTuple):
     """The charge for several lookups together.
 
     Attributes:
@@ -70,14 +70,16 @@ class Charged(NamedTuple):
     delivered: list[LookupResult | None]
 
 
-class Till:
+class LookupBilling:
     """Checks and charges the credits for lookups. A lookup that fails is never charged."""
 
     def __init__(self, database: Database, keyring: Keyring) -> None:
         self._database = database
         self._keyring = keyring
 
-    async def terms(self, payer: Payer, kind: Kind, query: Query, offset: int, limit: int | None) -> Terms:
+    async def get_terms(
+        self, payer: Payer, kind: Kind, query: Query, offset: int, limit: int | None
+    ) -> Terms:
         """Return what the account can pay for: at most `limit` results. Paid work can be fetched again.
 
         Raises:
@@ -95,22 +97,28 @@ class Till:
             limit = most if limit is None else min(limit, most)
         return Terms(limit, funds.charged)
 
-    async def funds(self, payer: Payer) -> ledger.Funds:
+    async def get_funds(self, payer: Payer) -> ledger.Funds:
         """Return the balance of the account, and the credits already charged for this work."""
         async with self._database.connection() as connection:
             return await ledger.funds(connection, payer.account_id, payer.reference)
 
     async def charge(
-        self, payer: Payer, terms: Terms, result: LookupResult, *, by_block: bool, tell: Tell | None = None
+        self,
+        payer: Payer,
+        terms: Terms,
+        result: LookupResult,
+        *,
+        by_block: bool,
+        emit: EmitEvent | None = None,
     ) -> LookupResult:
         """Charge what was delivered; the returned result carries the credits that the ledger holds for it.
 
         Args:
             payer: the account that pays.
-            terms: the limits that `terms` returned.
+            terms: the limits that `get_terms` returned.
             result: what was delivered.
             by_block: whether results are paid in blocks.
-            tell: is called with what was delivered, in the transaction of the charge. It is not called again
+            emit: is called with what was delivered, in the transaction of the charge. It is not called again
                 if an earlier attempt at the same work was charged.
 
         Raises:
@@ -119,42 +127,42 @@ class Till:
         if terms.charged:
             return replace(result, credits=terms.charged)
         if not result.credits:
-            if tell is not None:
-                await tell(result)
+            if emit is not None:
+                await emit(result)
             return result
-        if tell is None and not by_block:
+        if emit is None and not by_block:
             # A single statement. It is repeated if another attempt books the same work at this moment.
             async with self._database.connection() as connection:
                 return (await self._booked(connection, payer, result))[0]
         try:
-            return await self._charge_and_tell(payer, result, by_block, tell)
+            return await self._charge_and_emit(payer, result, by_block, emit)
         except Conflict:
             # Another attempt booked the same work at this moment.
-            return await self._charge_and_tell(payer, result, by_block, tell)
+            return await self._charge_and_emit(payer, result, by_block, emit)
 
     async def charge_together(
-        self, payer: Payer, results: Sequence[LookupResult], tell: TellAll | None = None
-    ) -> Charged:
+        self, payer: Payer, results: Sequence[LookupResult], emit: EmitEvents | None = None
+    ) -> LookupCharges:
         """Charge several lookups by one entry of the ledger, as far as the credits suffice.
 
         Args:
             payer: the account that pays; the reference identifies all lookups together.
             results: the results, in the order in which credits are spent on them. Free ones are always
                 delivered.
-            tell: is called with what is delivered, in the transaction of the charge. It is not called again
+            emit: is called with what is delivered, in the transaction of the charge. It is not called again
                 if an earlier attempt at the same work was charged.
         """
-        if not results or (tell is None and not any(result.credits for result in results)):
-            return Charged(0, [*results])
+        if not results or (emit is None and not any(result.credits for result in results)):
+            return LookupCharges(0, [*results])
         try:
-            return await self._charge_together(payer, results, tell)
+            return await self._charge_together(payer, results, emit)
         except Conflict:
             # Another attempt booked the same work at this moment.
-            return await self._charge_together(payer, results, tell)
+            return await self._charge_together(payer, results, emit)
 
     async def _charge_together(
-        self, payer: Payer, results: Sequence[LookupResult], tell: TellAll | None
-    ) -> Charged:
+        self, payer: Payer, results: Sequence[LookupResult], emit: EmitEvents | None
+    ) -> LookupCharges:
         async with self._database.transaction() as connection:
             change = await self._book_at_most(connection, payer, results)
             left, delivered = -change.amount, list[LookupResult | None]()
@@ -162,9 +170,9 @@ class Till:
                 delivered.append(result if result.credits <= left else None)
                 left -= result.credits if delivered[-1] else 0
             told = [result for result in delivered if result is not None]
-            if tell is not None and told and not change.replayed:
-                await tell(told, connection)
-            return Charged(-change.amount, delivered)
+            if emit is not None and told and not change.replayed:
+                await emit(told, connection)
+            return LookupCharges(-change.amount, delivered)
 
     async def _book_at_most(
         self, connection: Connection, payer: Payer, results: Sequence[LookupResult]
@@ -180,8 +188,8 @@ class Till:
             except InsufficientCredits as short:
                 amount = min(amount, short.details["balance"])
 
-    async def _charge_and_tell(
-        self, payer: Payer, result: LookupResult, by_block: bool, tell: Tell | None
+    async def _charge_and_emit(
+        self, payer: Payer, result: LookupResult, by_block: bool, emit: EmitEvent | None
     ) -> LookupResult:
         async with self._database.transaction() as connection:
             place = self._place(payer, result.kind, result.query, result.block)
@@ -191,8 +199,8 @@ class Till:
                 # The block is paid already, perhaps by another attempt at the same work.
                 funds = await ledger.funds(connection, payer.account_id, payer.reference)
                 charged, is_new = replace(result, credits=funds.charged), not funds.charged
-            if tell is not None and is_new:
-                await tell(charged, connection)
+            if emit is not None and is_new:
+                await emit(charged, connection)
             return charged
 
     async def _booked(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from providers.lookup.coverage import credits_for, leaves_open
-from providers.lookup.result import ANSWERS, LookupResult, Outcome, Outcomes, all_kept
+from providers.lookup.result import ANSWERS, LookupResult, SourceResult, SourceResults, all_kept
 from providers.sources.aggregate import Merged, merge, nest
 from providers.sources.base import Fields, Kind, Query, Source
 from providers.sources.verdicts import COMPUTED, judge
@@ -19,7 +19,7 @@ from providers.sources.verdicts import COMPUTED, judge
 def compose(
     kind: Kind,
     query: Query,
-    outcomes: Outcomes,
+    outcomes: SourceResults,
     moment: datetime,
     offset: int = 0,
     limit: int | None = None,
@@ -104,14 +104,14 @@ def _add_what_follows(merged: Merged, kind: Kind, told: Mapping[str, Fields], mo
                 merged.sources[path] = merged.sources[origin]
 
 
-def _unheard(outcomes: Outcomes) -> set[str]:
+def _unheard(outcomes: SourceResults) -> set[str]:
     """Return the fields of which a source may know more, or something else, than it reported now."""
     return {
         path for source, outcome in outcomes for path in (source.fields if outcome.silent else outcome.unsure)
     }
 
 
-def _sure(outcome: Outcome) -> Fields:
+def _sure(outcome: SourceResult) -> Fields:
     """Return the fields of a source. A stale answer does not count as proof of absence."""
     if not outcome.stale:
         return outcome.fields
@@ -127,14 +127,14 @@ def _contradict(merged: Merged, told: Mapping[str, Fields], of_others: Mapping[s
                 merged.conflicts[path] = merged.conflicts.get(path, given) | {source: value}
 
 
-def _name_asked(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:
+def _name_asked(merged: Merged, kind: Kind, outcomes: SourceResults) -> None:
     """List the sources that were asked, whether they answered or not."""
     asked = {source.spec.name for source, one in outcomes if one.silent or one.status != "skipped"}
     for path, names in kind.asked.items():
         merged.fields[path] = [names[name] for name in names if name in asked]
 
 
-def _credit(merged: Merged, outcomes: Outcomes) -> None:
+def _credit(merged: Merged, outcomes: SourceResults) -> None:
     """Name the owner of the data instead of a source that only passes it on."""
     for source, _ in outcomes:
         if not source.spec.credited:
@@ -157,7 +157,7 @@ def _doubt(merged: Merged, kind: Kind, silent: Sequence[Source]) -> None:
             merged.conflicts.pop(path, None)
 
 
-def _show_doubts(merged: Merged, outcomes: Outcomes) -> None:
+def _show_doubts(merged: Merged, outcomes: SourceResults) -> None:
     """Report the contradictions among the services that a source asked."""
     for _, outcome in outcomes:
         for path, doubt in outcome.doubts.items():
@@ -165,7 +165,7 @@ def _show_doubts(merged: Merged, outcomes: Outcomes) -> None:
                 merged.conflicts[path] = {**merged.conflicts.get(path, {}), **dict(doubt.said)}
 
 
-def _say_none(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:
+def _say_none(merged: Merged, kind: Kind, outcomes: SourceResults) -> None:
     """Report absence for each field that no source filled although every source that could has answered.
 
     A field that counts is 0 as soon as any source that could fill it has answered.

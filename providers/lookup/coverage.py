@@ -8,12 +8,22 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from models.lookups.silence import Reason
-from providers.lookup.result import ANSWERS, NO_DATA, LookupResult, Outcome, Outcomes, is_heard, within
+from providers.lookup.result import (
+    ANSWERS,
+    NO_DATA,
+    LookupResult,
+    SourceResult,
+    SourceResults,
+    is_heard,
+    within,
+)
 from providers.lookup.source_status import BULK_USE, NO_KEY
 from providers.sources.base import Fields, Kind, Source
 
 
-def credits_for(kind: Kind, outcomes: Outcomes, delivered: Fields, fields: Collection[str] | None) -> int:
+def credits_for(
+    kind: Kind, outcomes: SourceResults, delivered: Fields, fields: Collection[str] | None
+) -> int:
     """Return the price of an answer: 0 if no source was heard, else by what is delivered.
 
     Args:
@@ -35,7 +45,7 @@ def credits_for_query(result: LookupResult) -> int:
     return int(result.heard)
 
 
-def answering(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> set[str]:
+def answering(kind: Kind, outcomes: SourceResults, fields: Collection[str]) -> set[str]:
     """Return the names of the sources of these dotted fields that answered now, even if with nothing."""
     needed = kind.needed(fields)
     return {
@@ -45,7 +55,7 @@ def answering(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> set[st
     }
 
 
-def silences(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> dict[str, Reason]:
+def silences(kind: Kind, outcomes: SourceResults, fields: Collection[str]) -> dict[str, Reason]:
     """Return the sources of these dotted fields that are silent now, each with the reason.
 
     A source that answered, but failed to find out some of the fields, is among them.
@@ -62,7 +72,7 @@ def _fills(source: Source, needed: Collection[str]) -> bool:
     return any(within(path, needed) for path in source.fields)
 
 
-def _silence(outcome: Outcome, needed: Collection[str]) -> Reason | None:
+def _silence(outcome: SourceResult, needed: Collection[str]) -> Reason | None:
     """Return why a source is silent, or None if it is not."""
     if outcome.detail == NO_DATA:
         return "no_data"
@@ -77,7 +87,7 @@ def _silence(outcome: Outcome, needed: Collection[str]) -> Reason | None:
     return None
 
 
-def is_heard_of(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> bool:
+def is_heard_of(kind: Kind, outcomes: SourceResults, fields: Collection[str]) -> bool:
     """Return whether a source that fills one of these dotted fields has answered now.
 
     An older answer that stands in for a source that failed does not count.
@@ -101,10 +111,10 @@ def unheard_fields(kind: Kind, result: LookupResult) -> frozenset[str]:
     )
 
 
-def _is_open(outcomes: Outcomes, path: str) -> bool:
+def _is_open(outcomes: SourceResults, path: str) -> bool:
     return any(leaves_open(outcome, path) for source, outcome in outcomes if path in source.fields)
 
 
-def leaves_open(outcome: Outcome, path: str) -> bool:
+def leaves_open(outcome: SourceResult, path: str) -> bool:
     """Return whether a source that fills this field may know something that it did not report now."""
     return outcome.silent or path in outcome.unsure

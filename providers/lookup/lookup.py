@@ -23,17 +23,17 @@ from models.lookups.source_quotas import WindowUse
 from outbound.client import Outbound
 from providers.datasets.installed import Datasets
 from providers.lookup import samples
-from providers.lookup.admission import Gates
-from providers.lookup.answer_cache import Asked, Found, KeptAnswers
-from providers.lookup.billing import Payer, Till
+from providers.lookup.admission import AdmissionControl
+from providers.lookup.answer_cache import AnswerCache, CachedAnswers, SourceQuery
+from providers.lookup.billing import LookupBilling, Payer
 from providers.lookup.composition import compose
 from providers.lookup.local import NOT_ITS_SORT, LocalSources
-from providers.lookup.lookup_events import LookupTeller
+from providers.lookup.lookup_events import LookupEvents
 from providers.lookup.networks import network_of
-from providers.lookup.offline_answers import LEFT_ALONE, KnownAnswers, lack_of
-from providers.lookup.recent_cache import RecentAnswers
-from providers.lookup.result import NOT_ASKED, LookupResult, Outcome, suppressed
-from providers.lookup.source_fetcher import Asker
+from providers.lookup.offline_answers import LEFT_ALONE, OfflineAnswers, lack_of
+from providers.lookup.recent_cache import RecentCache
+from providers.lookup.result import NOT_ASKED, LookupResult, SourceResult, suppressed
+from providers.lookup.source_fetcher import SourceFetcher
 from providers.lookup.source_status import BULK_USE, is_left_out, name_unknown, quota_of, row, switched_off
 from providers.lookup.waiter import Waiter
 from providers.registry import KINDS
@@ -66,7 +66,7 @@ class _Question:
         fields = None if self.fields is None else frozenset(self.fields)
         return self.kind.name, self.query.words, fields, self.offset, self.limit
 
-    def of(self, sources: Sequence[RemoteSource]) -> list[Asked]:
+    def of(self, sources: Sequence[RemoteSource]) -> list[SourceQuery]:
         """Return the sources, each with the query in the form of its own kind."""
         return [(source, replace(source.asks(self.query), kind=source.spec.kind)) for source in sources]
 
@@ -105,8 +105,8 @@ class Lookups:
         """
         self._settings = settings
         self._database = database
-        self.till = Till(database, keyring)
-        self.teller = LookupTeller(database)
+        self.billing = LookupBilling(database, keyring)
+        self.events = LookupEvents(database)
         self._kinds = kinds
         self._datasets = Datasets(settings.data)
         self._types = {
@@ -114,10 +114,12 @@ class Lookups:
             for kind in kinds.values()
             for source in kind.sources
         }
-        self._gates = Gates(settings, database)
-        self._kept = KeptAnswers(database, keyring, settings)
-        self._recent = RecentAnswers()
-        self._asker = Asker(settings, self._gates, self._kept, outbound, self._datasets, self._types)
+        self._admission = AdmissionControl(settings, database)
+        self._kept = AnswerCache(database, keyring, settings)
+        self._recent = RecentCache()
+        self._fetcher = SourceFetcher(
+            settings, self._admission, self._kept, outbound, self._datasets, self._types
+        )
         self._off = {
             source.spec.name: switched_off(source, settings)
             for kind in kinds.values()
@@ -127,11 +129,11 @@ class Lookups:
         left_out = {source.spec.name for source in sources if is_left_out(source, settings)}
         self._leaves_out = bool(left_out)
         self._local = LocalSources(kinds, self._off, self._types, self._datasets, left_out)
-        self.known = KnownAnswers(kinds, self._local, self._kept, self._asker)
+        self.known = OfflineAnswers(kinds, self._local, self._kept, self._fetcher)
 
     async def open(self) -> None:
         """Open the data on this machine now, so that the first lookup need not wait for that."""
-        self.teller.start()
+        self.events.start()
         if unknown := name_unknown(self._kinds, self._settings):
             _log.warning("commercial_terms_unknown", sources=unknown)
         for kind in self._kinds.values():
@@ -142,8 +144,8 @@ class Lookups:
 
     async def close(self) -> None:
         """Cancel all requests that are in flight."""
-        await self._asker.close()
-        await self.teller.stop()
+        await self._fetcher.close()
+        await self.events.stop()
 
     async def lookup(
         self,
@@ -183,17 +185,19 @@ class Lookups:
         parsed = chosen.normalise(query, pointer or f"/{kind}")
         terms = None
         if payer is not None and chosen.price:
-            terms = await self.till.terms(payer, chosen, parsed, offset, limit)
+            terms = await self.billing.get_terms(payer, chosen, parsed, offset, limit)
             limit = terms.limit
         question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit, waiter)
         result = await self._answer(question)
         if payer is None:
             return result
-        tell = partial(self.teller.tell, payer) if await self.teller.wants(payer.account_id) else None
+        emit = (
+            partial(self.events.emit, payer) if await self.events.has_subscriber(payer.account_id) else None
+        )
         if terms is not None:
-            return await self.till.charge(payer, terms, result, by_block=chosen.block > 0, tell=tell)
-        if tell is not None:
-            await tell(result)
+            return await self.billing.charge(payer, terms, result, by_block=chosen.block > 0, emit=emit)
+        if emit is not None:
+            await emit(result)
         return result
 
     def network_of(self, address: str) -> str:
@@ -220,7 +224,7 @@ class Lookups:
 
     async def charged(self, payer: Payer) -> int:
         """Return the credits that the work of `payer` has cost, even if it failed later."""
-        return (await self.till.funds(payer)).charged
+        return (await self.billing.get_funds(payer)).charged
 
     async def dry_run(
         self, kind: str, query: str, *, pointer: str, fields: Collection[str] | None = None
@@ -291,7 +295,7 @@ class Lookups:
         person = suppressions.identifier(query.text)
         return person is not None and (await self._kept.find([], person)).suppressed
 
-    async def _ask(self, question: _Question) -> list[tuple[Source, Outcome]]:
+    async def _ask(self, question: _Question) -> list[tuple[Source, SourceResult]]:
         """Return the outcome of every source. Nothing is sent about a suppressed person."""
         kind, query = question.kind, question.query
         plan = self._local.plan(kind.name, question.fields, many=question.waiter is not None)
@@ -312,16 +316,16 @@ class Lookups:
             for source, outcome in outcomes
         ]
 
-    async def _look(self, sources: Sequence[RemoteSource], question: _Question) -> Found:
+    async def _look(self, sources: Sequence[RemoteSource], question: _Question) -> CachedAnswers:
         """Read the cached answers, and check whether the person is suppressed."""
         person = suppressions.identifier(question.query.text)
         return await self._kept.find(question.of(sources) if question.max_age != 0 else [], person)
 
     async def _ask_remote(
-        self, sources: Sequence[RemoteSource], question: _Question, found: Found
-    ) -> dict[str, Outcome]:
+        self, sources: Sequence[RemoteSource], question: _Question, found: CachedAnswers
+    ) -> dict[str, SourceResult]:
         """Ask all sources at once, each with the query in the form of its own kind."""
-        return await self._asker.ask(
+        return await self._fetcher.ask(
             question.of(sources),
             found.entries,
             max_age=question.max_age,
@@ -335,8 +339,8 @@ class Lookups:
         resolve: Resolve,
         sources: Sequence[RemoteSource],
         question: _Question,
-        found: Found,
-    ) -> dict[str, Outcome]:
+        found: CachedAnswers,
+    ) -> dict[str, SourceResult]:
         """Find out first what exactly the query means, then ask every source about exactly that.
 
         If a source fails in the first round, the fields that others reported in that round alone are unsure:
@@ -356,7 +360,7 @@ class Lookups:
         knowing = [source for source in sources if source.takes(exact.query)]
         second = await self._ask_remote(knowing, exact, await self._look(knowing, exact))
         failed = any(outcome.silent for outcome in first.values())
-        stayed: dict[str, Outcome] = {}
+        stayed: dict[str, SourceResult] = {}
         for source in searching:
             name = source.spec.name
             unsure = source.spec.fields if failed else first[name].unsure
@@ -394,7 +398,7 @@ class Lookups:
             self._off[spec.name],
             installed,
             known,
-            cooling_down=cooling_down or not self._gates.open(source.spec),
+            cooling_down=cooling_down or not self._admission.is_open(source.spec),
             quota=quota_of(source.spec, self._settings, use),
             address=source.spec.address(self._settings),
         )

@@ -17,7 +17,7 @@ from providers.lookup.result import ANSWERS, LookupResult
 _EVENT = "lookup.completed"
 
 
-class LookupTeller:
+class LookupEvents:
     """Emits lookup events for accounts that subscribe to them.
 
     The subscribed accounts are cached until an endpoint changes. While changes cannot be received, Postgres
@@ -40,15 +40,15 @@ class LookupTeller:
         """Stop listening."""
         await self._listener.stop()
 
-    def forget(self) -> None:
+    def forget_subscribers(self) -> None:
         """Drop the cached subscriptions, because an endpoint has changed."""
         self._changes += 1
         self._known = None
 
     def _changed(self, _payload: str) -> None:
-        self.forget()
+        self.forget_subscribers()
 
-    async def wants(self, account_id: UUID) -> bool:
+    async def has_subscriber(self, account_id: UUID) -> bool:
         """Return whether an endpoint of the account subscribes to lookup events."""
         hearing = self._listener.connections if self._listener.connected.is_set() else 0
         known = self._known
@@ -67,7 +67,7 @@ class LookupTeller:
                 self._known = found
             return found
 
-    async def tell(self, payer: Payer, result: LookupResult, connection: Connection | None = None) -> None:
+    async def emit(self, payer: Payer, result: LookupResult, connection: Connection | None = None) -> None:
         """Write the event of a lookup, in one statement with the concurrent ones.
 
         Args:
@@ -81,7 +81,7 @@ class LookupTeller:
         else:
             await self._batcher.submit((payer.account_id, data))
 
-    async def tell_all(self, payer: Payer, results: Sequence[LookupResult], connection: Connection) -> None:
+    async def emit_all(self, payer: Payer, results: Sequence[LookupResult], connection: Connection) -> None:
         """Write the events of one or more lookups of a payer, in the transaction of `connection`."""
         await events.emit_all(connection, [(payer.account_id, _told(payer, result)) for result in results])
 

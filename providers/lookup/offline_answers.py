@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 from models.accounts import suppressions
 from models.errors import ModelError
 from models.lookups.lookups import AllProvidersFailed, NoProvider
-from providers.lookup.answer_cache import Asked, Found, KeptAnswers
+from providers.lookup.answer_cache import AnswerCache, CachedAnswers, SourceQuery
 from providers.lookup.composition import compose
-from providers.lookup.local import NOT_ITS_SORT, NOT_WANTED, LocalSources, Plan, Told
-from providers.lookup.result import NO_DATA, SUPPRESSED, LookupResult, Outcome
-from providers.lookup.source_fetcher import Asker
+from providers.lookup.local import NOT_ITS_SORT, NOT_WANTED, LocalSources, NamedResult, SourcePlan
+from providers.lookup.result import NO_DATA, SUPPRESSED, LookupResult, SourceResult
+from providers.lookup.source_fetcher import SourceFetcher
 from providers.lookup.waiter import Waiter
 from providers.sources.base import Kind, Query
 
-LEFT_ALONE = Outcome("skipped", detail=SUPPRESSED)
+LEFT_ALONE = SourceResult("skipped", detail=SUPPRESSED)
 """The outcome of every source for a suppressed person, about whom nothing is looked up."""
 
 # How many queries one statement reads, and how many are answered before the event loop runs other tasks.
@@ -36,17 +36,17 @@ class _Question:
     """The options that all queries of a call share."""
 
     kind: Kind
-    plan: Plan
+    plan: SourcePlan
     fields: Collection[str] | None
     limit: int | None
     waiter: Waiter | None
 
 
-class KnownAnswers:
+class OfflineAnswers:
     """Answers queries from what this installation already holds."""
 
     def __init__(
-        self, kinds: Mapping[str, Kind], local: LocalSources, kept: KeptAnswers, asker: Asker
+        self, kinds: Mapping[str, Kind], local: LocalSources, kept: AnswerCache, fetcher: SourceFetcher
     ) -> None:
         """Prepare the answers.
 
@@ -54,12 +54,12 @@ class KnownAnswers:
             kinds: the kinds of lookups, by name.
             local: the sources on this machine.
             kept: the cached answers of the network sources.
-            asker: decides which network sources cannot be asked now.
+            fetcher: decides which network sources cannot be asked now.
         """
         self._kinds = kinds
         self._local = local
         self._kept = kept
-        self._asker = asker
+        self._fetcher = fetcher
         # One caller works at a time, so that other tasks of the event loop wait for one of them only.
         self._turn = asyncio.Lock()
 
@@ -108,7 +108,7 @@ class KnownAnswers:
         return answers
 
     def _answer(
-        self, question: _Question, queries: Sequence[Query], found: Sequence[Found]
+        self, question: _Question, queries: Sequence[Query], found: Sequence[CachedAnswers]
     ) -> Iterator[Answer | None]:
         moment = datetime.now(UTC)
         told = self._local.ask(question.plan, queries)
@@ -123,7 +123,9 @@ class KnownAnswers:
             )
             yield result if kept.suppressed else lack_of(result) or result
 
-    def _settle(self, question: _Question, query: Query, outcomes: list[Told], kept: Found) -> bool:
+    def _settle(
+        self, question: _Question, query: Query, outcomes: list[NamedResult], kept: CachedAnswers
+    ) -> bool:
         """Set the outcome of each network source that is known now; return whether all are known."""
         for place, source in question.plan.remote:
             if outcomes[place][1] is not NOT_ITS_SORT:
@@ -133,7 +135,7 @@ class KnownAnswers:
                 return False
             if source.takes(query):
                 entry = kept.entries.get(source.spec.name)
-                outcome = self._asker.settled(source, entry, question.waiter)
+                outcome = self._fetcher.settled(source, entry, question.waiter)
                 if outcome is None:
                     return False
                 outcomes[place] = source, outcome.placed(source)
@@ -156,7 +158,7 @@ def _parsed(kind: Kind, text: str) -> Query | ModelError:
         return error
 
 
-def _wanted(plan: Plan, query: Query) -> tuple[list[Asked], str | None]:
+def _wanted(plan: SourcePlan, query: Query) -> tuple[list[SourceQuery], str | None]:
     """Return the sources whose cached answers are needed, and the person that the query identifies."""
     asked = [
         (source, replace(source.asks(query), kind=source.spec.kind))

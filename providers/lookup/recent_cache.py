@@ -16,7 +16,7 @@ _FAILED_SECONDS = 0.9
 _MOST = 512
 
 
-class RecentAnswers:
+class RecentCache:
     """Recent answers by question. Callers must not change the answers."""
 
     def __init__(self) -> None:

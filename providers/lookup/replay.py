@@ -11,7 +11,7 @@ from datetime import datetime
 
 from models.monitors.snapshots import Said
 from providers.lookup.composition import compose
-from providers.lookup.result import ANSWERS, NOT_ASKED, LookupResult, Outcome, Outcomes, suppressed
+from providers.lookup.result import ANSWERS, NOT_ASKED, LookupResult, SourceResult, SourceResults, suppressed
 from providers.lookup.source_status import NO_KEY, OFF
 from providers.sources.base import Fields, Kind, Query, Source
 
@@ -20,10 +20,10 @@ WHOLE = 1_000_000
 
 _FORGOTTEN = OFF - {NO_KEY}
 
-_ABSENT = Outcome("skipped", detail=NOT_ASKED)
+_ABSENT = SourceResult("skipped", detail=NOT_ASKED)
 
 
-def said(outcomes: Outcomes) -> Said:
+def said(outcomes: SourceResults) -> Said:
     """Return the fields of each source that answered now.
 
     Silent and stale sources, sources that were not asked, and sources that could find out nothing are left
@@ -32,7 +32,7 @@ def said(outcomes: Outcomes) -> Said:
     return {source.spec.name: _told(outcome) for source, outcome in outcomes if _spoke(source, outcome)}
 
 
-def editions(outcomes: Outcomes) -> Mapping[str, str]:
+def editions(outcomes: SourceResults) -> Mapping[str, str]:
     """Return the current edition of each source that is not disabled.
 
     A source that has lost its key is silent, not disabled. Another parser makes another edition, and so does
@@ -45,7 +45,7 @@ def editions(outcomes: Outcomes) -> Mapping[str, str]:
     }
 
 
-def filled_up(outcomes: Outcomes, last: Said) -> Outcomes:
+def filled_up(outcomes: SourceResults, last: Said) -> SourceResults:
     """Return the outcomes with each source's gaps filled from its last answer.
 
     An answer composed from them has the right `data`; only the original `outcomes` report what happened to
@@ -72,20 +72,20 @@ def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupRes
     return compose(kind, query, outcomes, moment, limit=WHOLE)
 
 
-def _spoke(source: Source, outcome: Outcome) -> bool:
+def _spoke(source: Source, outcome: SourceResult) -> bool:
     return outcome.status in ANSWERS and not outcome.stale and outcome.unsure != source.fields
 
 
-def _told(outcome: Outcome) -> Fields:
+def _told(outcome: SourceResult) -> Fields:
     return {**outcome.fields, **dict.fromkeys(outcome.unsure)}
 
 
-def _repeat_outcome(words: Mapping[str, object]) -> Outcome:
+def _repeat_outcome(words: Mapping[str, object]) -> SourceResult:
     known = {path: value for path, value in words.items() if value is not None}
-    return Outcome("ok", known, unsure=frozenset(words.keys() - known.keys()))
+    return SourceResult("ok", known, unsure=frozenset(words.keys() - known.keys()))
 
 
-def _filled(source: Source, outcome: Outcome, last: Mapping[str, object] | None) -> Outcome:
+def _filled(source: Source, outcome: SourceResult, last: Mapping[str, object] | None) -> SourceResult:
     if last is None or outcome.detail in _FORGOTTEN:
         return outcome
     if not _spoke(source, outcome):

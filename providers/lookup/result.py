@@ -35,7 +35,7 @@ Shown = Literal["asked", "all", "failed"]
 """Which sources an answer lists."""
 
 
-class Outcome(NamedTuple):
+class SourceResult(NamedTuple):
     """The outcome of one source: its status, and its fields if it has any.
 
     Attributes:
@@ -81,7 +81,7 @@ class Outcome(NamedTuple):
         """The fields that it could not find out because a part of the request failed, with the reason."""
         return {path: doubt.why for path, doubt in self.doubts.items() if doubt.why}
 
-    def placed(self, source: Source) -> Outcome:
+    def placed(self, source: Source) -> SourceResult:
         """Return the outcome with its fields named as in the kind that uses `source`."""
         if not source.places:
             return self
@@ -115,20 +115,20 @@ class Outcome(NamedTuple):
         return report
 
 
-def outcome_of(report: Mapping[str, Any]) -> Outcome:
+def outcome_of(report: Mapping[str, Any]) -> SourceResult:
     """Rebuild the outcome of a source from its `report`: its status and failure, without its fields."""
     detail = report.get("detail")
     detail = next((word for word, said in _SAID.items() if said == detail), detail)
-    return Outcome(
+    return SourceResult(
         report["status"], retry_after=report.get("retry_after"), detail=detail, server=report.get("server")
     )
 
 
-Outcomes = Sequence[tuple[Source, Outcome]]
+SourceResults = Sequence[tuple[Source, SourceResult]]
 """Every source of a kind in the order of precedence, with its fields named as in this kind."""
 
 
-def is_heard(source: Source, outcome: Outcome) -> bool:
+def is_heard(source: Source, outcome: SourceResult) -> bool:
     """Return whether the source has reported what it knows of the query, even if that is nothing.
 
     An empty answer does not count from a source that holds another sort of data than the rest, and no answer
@@ -138,12 +138,12 @@ def is_heard(source: Source, outcome: Outcome) -> bool:
     return outcome.status in ANSWERS and spec.suffices and bool(outcome.fields or spec.proves_absence)
 
 
-def suppressed(outcomes: Outcomes) -> bool:
+def suppressed(outcomes: SourceResults) -> bool:
     """Return whether the person is suppressed: nothing may be looked up or stored about them."""
     return all(outcome.detail == SUPPRESSED for _, outcome in outcomes)
 
 
-def all_kept(outcomes: Outcomes) -> bool:
+def all_kept(outcomes: SourceResults) -> bool:
     """Return whether every network source to be asked was answered from the cache."""
     if not any(outcome.status == "cached" for _, outcome in outcomes):
         return False
@@ -176,7 +176,7 @@ class LookupResult:
     credits: int
     cached: bool
     partial: bool
-    outcomes: Outcomes
+    outcomes: SourceResults
     sources: dict[str, list[str]]
     conflicts: dict[str, dict[str, Any]]
     block: int = 0
@@ -228,7 +228,7 @@ class LookupResult:
         }
 
 
-_SHOWN: dict[Shown, Callable[[Outcome], bool]] = {
+_SHOWN: dict[Shown, Callable[[SourceResult], bool]] = {
     "asked": lambda outcome: outcome.status != "skipped" or outcome.silent,
     "all": lambda outcome: True,
     "failed": lambda outcome: outcome.silent,

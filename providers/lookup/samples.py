@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from providers.email.people import person
-from providers.lookup.result import NOT_ASKED, Outcome
+from providers.lookup.result import NOT_ASKED, SourceResult
 from providers.sources.base import Fields, Kind, LocalSource, Source, Spec
 
 NAME = "sample"
@@ -307,7 +307,7 @@ def fields_of(kind: Kind) -> Fields:
     return _FIELDS.get(kind.name, {})
 
 
-def added(kind: Kind, outcomes: Sequence[tuple[Source, Outcome]]) -> list[tuple[Source, Outcome]]:
+def added(kind: Kind, outcomes: Sequence[tuple[Source, SourceResult]]) -> list[tuple[Source, SourceResult]]:
     """Return the outcomes that a sample adds to a lookup that asked no source.
 
     It fills the fields that are unknown and that a source which was not asked could have filled. It adds
@@ -321,4 +321,4 @@ def added(kind: Kind, outcomes: Sequence[tuple[Source, Outcome]]) -> list[tuple[
         if path not in known and any(path in could for could in unasked)
     }
     spec = Spec(name=NAME, kind=kind.name, fields=frozenset(fields), licence="-", attribution="made up")
-    return [(LocalSource(spec, lambda query, datasets: fields), Outcome("ok", fields))] if fields else []
+    return [(LocalSource(spec, lambda query, datasets: fields), SourceResult("ok", fields))] if fields else []
