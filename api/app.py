@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
@@ -57,13 +55,10 @@ from api.routes import (
 )
 from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
-from micro_batcher import MicroBatcher
 from models.accounts import sessions
-from models.automations.run_targets import Target, ingest_targets
 from models.installation import root_key
 from models.jobs.jobs import PROGRESS_CHANNEL
-from models.runs.acceptance import Accepted, Event, accept
-from models.runs.run_bounds import TooManyRuns, UnfinishedRuns
+from models.runs.run_bounds import UnfinishedRuns
 from models.runs.run_results import RESULT_CHANNEL
 from models.runs.runs import FINISHED_CHANNEL
 from outbound.client import Outbound
@@ -71,6 +66,7 @@ from providers.lookup.lookup import Lookups
 from services.announcing import KeyAnnouncer
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
+from services.ingest import IngestTargets, RunIntake
 from services.keyed_locks import Turns
 from services.process_pool import ProcessPool
 from services.rate_limiter import Limiter
@@ -213,33 +209,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         turns=Turns(),
         saves=SavePlaces(),
         signatures=Signatures(database, keyring),
-        ingest_targets=MicroBatcher(partial(_ingest_targets, database)),
+        ingest_targets=IngestTargets(database),
         unfinished_runs=unfinished,
-        accepting=MicroBatcher(partial(accept_together, database, unfinished), size=lambda event: event.size),
+        run_intake=RunIntake(database, unfinished),
         mcp=mcp_sessions,
     )
-
-
-async def _ingest_targets(database: Database, tokens: list[str]) -> list[Target | Exception]:
-    async with database.connection() as connection:
-        return await ingest_targets(connection, tokens)
-
-
-async def accept_together(
-    database: Database, unfinished: UnfinishedRuns, events: list[Event]
-) -> list[Accepted | Exception]:
-    """Accept the events of accounts that have room for them.
-
-    If it raises before the commit, none is accepted.
-    """
-    # Without keys and actors it is a single statement, which needs no explicit transaction.
-    several = any(event.dedupe_key is not None or event.actor is not None for event in events)
-    async with database.transaction() if several else database.connection() as connection:
-        counts = Counter(event.target.account_id for event in events)
-        full = await unfinished.find_full(connection, counts)
-        fitting = [event for event in events if event.target.account_id not in full]
-        accepted = iter(await accept(connection, fitting) if fitting else [])
-        return [
-            TooManyRuns(unfinished.most) if event.target.account_id in full else next(accepted)
-            for event in events
-        ]

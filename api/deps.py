@@ -22,13 +22,10 @@ from api.housekeeping import Housekeeping
 from api.places import Places
 from api.write_probe import WriteProbe
 from database import Connection, Database, Listener, Notifier
-from micro_batcher import MicroBatcher
 from models.audit import Actor
 from models.automations.definitions import Rules
-from models.automations.run_targets import Target
 from models.errors import Forbidden, Unauthenticated, Unavailable
 from models.identifiers import parse_id
-from models.runs.acceptance import Accepted, Event
 from models.runs.run_bounds import UnfinishedRuns
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
@@ -36,6 +33,7 @@ from providers.registry import answer_shapes, lookup_fields
 from sealing import Keyring
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
+from services.ingest import IngestTargets, RunIntake
 from services.keyed_locks import Turns
 from services.process_pool import ProcessPool
 from services.rate_limiter import Limiter
@@ -74,9 +72,9 @@ class Services:
     turns: Turns
     saves: SavePlaces
     signatures: Signatures
-    ingest_targets: MicroBatcher[str, Target]
+    ingest_targets: IngestTargets
     unfinished_runs: UnfinishedRuns
-    accepting: MicroBatcher[Event, Accepted]
+    run_intake: RunIntake
     mcp: StreamableHTTPSessionManager
 
     @asynccontextmanager

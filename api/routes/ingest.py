@@ -138,7 +138,7 @@ async def ingest(
     Events with the same `Idempotency-Key`, `webhook-id` or `dedupe` value are one run, whatever their bodies:
     the answer to a repeat has the status of the first run or, with `wait`, its result.
     """
-    target = await services.ingest_targets.submit(token)
+    target = await services.ingest_targets.find(token)
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
     await limits.check(services, "ingest", str(target.automation_id), request=request)
     assert isinstance(request, StrictRequest)
@@ -152,7 +152,7 @@ async def ingest(
     depth = depth_of(request)
     accepted = await _repeated_misfit(services, target, payload, dedupe_key, charge)
     if accepted is None:
-        accepted = await services.accepting.submit(
+        accepted = await services.run_intake.accept(
             Event(
                 target, "webhook", payload, context, dedupe_key, depth=depth, is_waited_for=wait is not None
             )

@@ -385,5 +385,5 @@ async def _run(
         dedupe_key=claimed_key(request), depth=depth_of(request), actor=actor(request, caller),
         is_waited_for=wait is not None,
     )  # fmt: skip
-    accepted = await services.accepting.submit(event)
+    accepted = await services.run_intake.accept(event)
     return await answer(services, caller.account_id, accepted, wait)
