@@ -13,7 +13,7 @@ from api.auth.credentials import Credentials
 from api.deps import Services
 from api.housekeeping import Housekeeping
 from api.http import errors
-from api.http.middleware import Edge
+from api.http.middleware import RequestMiddleware
 from api.http.openapi import Application
 from api.http.pages import Derived
 from api.http.routetable import RouteTable
@@ -67,7 +67,7 @@ from services.announcing import KeyAnnouncer
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
 from services.ingest import IngestTargets, RunIntake
-from services.keyed_locks import Turns
+from services.keyed_locks import KeyedLocks
 from services.process_pool import ProcessPool
 from services.rate_limiter import Limiter
 from services.run_waiter import RunWaiter
@@ -103,7 +103,7 @@ def create_app(settings: Settings) -> FastAPI:
         summary="Look up, watch and automate",
         servers=[{"url": settings.address}],
         lifespan=lifespan,
-        middleware=[Middleware(Edge, settings=settings)],
+        middleware=[Middleware(RequestMiddleware, settings=settings)],
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -206,7 +206,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         limiter=Limiter(database, settings),
         pool=pool,
         event_checks=EventChecks(pool),
-        turns=Turns(),
+        locks=KeyedLocks(),
         saves=SavePlaces(),
         signatures=Signatures(database, keyring),
         ingest_targets=IngestTargets(database),

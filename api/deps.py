@@ -34,7 +34,7 @@ from sealing import Keyring
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
 from services.ingest import IngestTargets, RunIntake
-from services.keyed_locks import Turns
+from services.keyed_locks import KeyedLocks
 from services.process_pool import ProcessPool
 from services.rate_limiter import Limiter
 from services.run_waiter import RunWaiter
@@ -69,7 +69,7 @@ class Services:
     limiter: Limiter
     pool: ProcessPool
     event_checks: EventChecks
-    turns: Turns
+    locks: KeyedLocks
     saves: SavePlaces
     signatures: Signatures
     ingest_targets: IngestTargets
@@ -80,7 +80,7 @@ class Services:
     @asynccontextmanager
     async def inserting(self) -> AsyncGenerator[Connection]:
         """Open a transaction for the rows of one file at a time, so files leave connections to others."""
-        async with self.turns.of(_INSERTING), self.database.transaction() as connection:
+        async with self.locks.hold(_INSERTING), self.database.transaction() as connection:
             yield connection
 
 

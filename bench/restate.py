@@ -59,7 +59,7 @@ class Restate:
                     if answer.status_code == 201:
                         return
                 if time.monotonic() > deadline:
-                    raise SystemExit(f"bench: Restate is not ready: {self._server.last_words()} {lines}")
+                    raise SystemExit(f"bench: Restate is not ready: {self._server.log_tail()} {lines}")
                 await asyncio.sleep(0.1)
 
     async def stop(self) -> None:

@@ -293,7 +293,7 @@ async def _kill(child: Child) -> None:
 
 
 def _words(child: Child | None) -> str:
-    return "" if child is None else child.last_words()
+    return "" if child is None else child.log_tail()
 
 
 def _resident(process: psutil.Process) -> int:

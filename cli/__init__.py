@@ -25,7 +25,7 @@ from cli import (
     lookup,
     migrate,
     monitors,
-    persons,
+    privacy,
     providers,
     runs,
     secrets,
@@ -49,8 +49,9 @@ for command in (lookup.lookup, providers.providers):
     app.command(rich_help_panel=DEVELOPERS)(command)
 for noun in (workflows, runs, uploads, secrets, monitors, lists, jobs, webhooks, events):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)
-for noun in (credits, data, accounts, keys, persons):
+for noun in (credits, data, accounts, keys):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=OPERATORS)
+app.add_typer(privacy.commands, name="persons", rich_help_panel=OPERATORS)
 # Importing it adds its commands to those of `workflows`.
 assert workflow_files.commands is workflows.commands
 

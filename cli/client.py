@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from cli.connection import KEY, NO_URL, URL, ServiceConnection, find_connection
 from cli.errors import BadInput, Refused, failure
-from cli.place import KEY, NO_URL, URL, Place, find_place
 from cli.printing import printable
 
 if TYPE_CHECKING:
@@ -32,16 +32,16 @@ class SentEvent(NamedTuple):
 class Service:
     """The service, with an open connection."""
 
-    def __init__(self, http: httpx.Client, place: Place, shown: Mapping[str, str]) -> None:
+    def __init__(self, http: httpx.Client, connection: ServiceConnection, shown: Mapping[str, str]) -> None:
         """Prepare.
 
         Args:
             http: a client with the address and the key.
-            place: the connection to the service.
+            connection: the connection to the service.
             shown: fields, or codes of problems → the option or argument of the input.
         """
         self._http = http
-        self.place = place
+        self.connection = connection
         self._shown = shown
 
     def get(self, path: str, **query: Any) -> Any:
@@ -138,10 +138,13 @@ class Service:
         if status == 401:
             mend = f"Set {KEY} to a key that works; `vedette keys create --account <email>` makes one."
             return failure(
-                f"{self.place.url} does not accept the key of {self.place.key_from}. {mend}", "REFUSED"
+                f"{self.connection.url} does not accept the key of {self.connection.key_from}. {mend}",
+                "REFUSED",
             )
         if status == 403:
-            mend = f"The key is that of {self.place.key_from}; `vedette keys create --scope` makes another."
+            mend = (
+                f"The key is that of {self.connection.key_from}; `vedette keys create --scope` makes another."
+            )
             return failure(f"{said} {mend}", "REFUSED")
         if status == 402:
             counts = f"{problem.get('required')} needed, {problem.get('balance')} there"
@@ -156,7 +159,7 @@ class Service:
 
     def _away(self, what: str) -> Exception:
         mend = f"Is {URL} right, and does `vedette up` run there?"
-        return failure(f"The service at {self.place.url} {what}. {mend}", "SERVICE")
+        return failure(f"The service at {self.connection.url} {what}. {mend}", "SERVICE")
 
 
 @contextmanager
@@ -171,17 +174,17 @@ def connected(shown: Mapping[str, str]) -> Generator[Service]:
     """
     import httpx
 
-    place = find_place()
-    parts = urlsplit(place.url)
+    connection = find_connection()
+    parts = urlsplit(connection.url)
     is_plain = parts.scheme == "http"
-    if is_plain and not place.here:
+    if is_plain and not connection.here:
         print(f"{URL} is http: whoever is on the way to {parts.hostname} reads the key.", file=sys.stderr)
-    headers = {"Authorization": f"Bearer {place.key}", "User-Agent": "vedette-cli"}
+    headers = {"Authorization": f"Bearer {connection.key}", "User-Agent": "vedette-cli"}
     try:
         # A proxy cannot reach this machine, and loading the trusted certificates takes a while.
         http = httpx.Client(
-            base_url=place.url, headers=headers, timeout=_SECONDS, trust_env=not (is_plain and place.here),
-            verify=not is_plain,
+            base_url=connection.url, headers=headers, timeout=_SECONDS,
+            trust_env=not (is_plain and connection.here), verify=not is_plain,
         )  # fmt: skip
     except httpx.InvalidURL:
         raise failure(NO_URL, "SETTING") from None
@@ -189,7 +192,7 @@ def connected(shown: Mapping[str, str]) -> Generator[Service]:
         told = f"The proxy or the certificates that the environment names cannot be used: {error}"
         raise failure(told, "SETTING") from None
     with http:
-        yield Service(http, place, shown)
+        yield Service(http, connection, shown)
 
 
 def part(text: str) -> str:

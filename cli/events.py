@@ -138,10 +138,10 @@ def _receiver(port: int, printer: _Printer) -> Generator[Receiver]:
 @contextmanager
 def _webhook(service: Service, receiver: Receiver, url: str | None, types: list[str]) -> Generator[None]:
     """Create a webhook for the receiver, for the block."""
-    if url is None and not service.place.here:
+    if url is None and not service.connection.here:
         raise BadInput(
-            f"--url: {service.place.url} is not on this machine, and cannot reach {receiver.url}. Give the "
-            "address of a tunnel that leads there, with --port."
+            f"--url: {service.connection.url} is not on this machine, and cannot reach {receiver.url}. Give "
+            "the address of a tunnel that leads there, with --port."
         )
     body = {"url": url or receiver.url, "events": types, "description": "vedette events listen"}
     try:

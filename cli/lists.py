@@ -10,10 +10,10 @@ import typer
 from cli.client import connected, part
 from cli.errors import BadInput
 from cli.groups import new_group
-from cli.names import find_list
 from cli.printing import Json, moment, print_data, print_record, print_table, printable
 from cli.target_files import SHOWN, Column, CsvFile, imported, send_file
 from cli.targets import Targets, TargetsFile, Type, naming_targets, read_targets
+from cli.workflow_lookup import find_list
 
 commands = new_group("Contact lists: targets of one type, kept for reuse.")
 

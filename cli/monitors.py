@@ -12,10 +12,10 @@ import typer
 from cli.client import Service, connected, part
 from cli.errors import BadInput, Refused
 from cli.groups import new_group
-from cli.names import find_list, find_monitor
 from cli.printing import Json, moment, print_data, print_record, print_table, printable, short
 from cli.target_files import SHOWN, Column, CsvFile, imported, send_file
 from cli.targets import Targets, TargetsFile, Type, naming_targets, read_targets
+from cli.workflow_lookup import find_list, find_monitor
 
 commands = new_group("Monitors: what is looked up again and again, and what has changed.")
 

@@ -12,8 +12,8 @@ import typer
 from cli.client import Service, connected, part
 from cli.errors import BadInput
 from cli.groups import new_group
-from cli.names import find_workflow
 from cli.printing import Json, duration, moment, print_data, print_rows, print_table, printable, short
+from cli.workflow_lookup import find_workflow
 
 commands = new_group("Runs: what workflows have done, step by step.")
 

@@ -11,8 +11,8 @@ import typer
 
 from cli.client import Service, connected, part
 from cli.groups import new_group
-from cli.names import find_workflow
 from cli.printing import Json, print_data
+from cli.workflow_lookup import find_workflow
 
 commands = new_group("Uploads: CSV files for workflows, a run for each row.")
 

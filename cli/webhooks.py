@@ -9,8 +9,8 @@ import typer
 
 from cli.client import connected, part
 from cli.groups import new_group
-from cli.names import find_webhook
 from cli.printing import Json, print_data, print_record, print_table, printable
+from cli.workflow_lookup import find_webhook
 
 commands = new_group("Webhooks: where events are posted to.")
 

@@ -14,8 +14,8 @@ import typer
 from cli.client import Service, connected, part
 from cli.documents import Document, NoDocument, read_document, written
 from cli.errors import BadInput, Refused
-from cli.names import find_monitor, find_workflow, named
 from cli.printing import Json, printable
+from cli.workflow_lookup import find_monitor, find_workflow, named
 from cli.workflows import SHOWN, Named, commands
 from language.references import NOBODY, Reference, replace_names
 

@@ -14,9 +14,9 @@ from cli.client import connected, part
 from cli.documents import read_document
 from cli.errors import BadInput, Refused
 from cli.groups import new_group
-from cli.names import all_workflows, find_workflow
 from cli.printing import Json, moment, print_data, print_record, print_table, printable
 from cli.runs import end_with, follow, print_run
+from cli.workflow_lookup import all_workflows, find_workflow
 
 commands = new_group("Workflows, on the service and as files.")
 

@@ -153,7 +153,7 @@ class Postgres:
                 await connection.close()
                 return
             await asyncio.sleep(0.05)
-        words = self.child.last_words()
+        words = self.child.log_tail()
         await self.stop()
         raise StartError(
             f"The built-in Postgres does not start; the end of {self._log}:\n{words}", ExitCode.DATABASE

@@ -164,7 +164,7 @@ class Child:
             return text[:whole].decode(errors="replace").splitlines()
         return []
 
-    def last_words(self, lines: int = 3) -> str:
+    def log_tail(self, lines: int = 3) -> str:
         """Return the last lines of its log since its start."""
         try:
             with self.log.open("rb") as log:

@@ -21,10 +21,10 @@ from embedded.announcement import announce_serving, announce_unknown_terms
 from embedded.cluster import account
 from embedded.first_account import ensure_first_account
 from embedded.folder import RunningStack
-from embedded.keeper import Keeper
 from embedded.listener import listen
 from embedded.postgres import Postgres
 from embedded.process import Child, cap_log, command_line, stop_leftover
+from embedded.process_supervisor import ProcessSupervisor
 from embedded.readiness import until_complete, until_served
 from embedded.report import Report
 from embedded.temporal import Temporal, prepare_given
@@ -73,7 +73,7 @@ class Stack:
         self._started = time.monotonic()
         self._stop = asyncio.Event()
         self._failure: StartError | None = None
-        self._keeper = Keeper(report, on_failure=self._fail, on_start=self._note)
+        self._supervisor = ProcessSupervisor(report, on_failure=self._fail, on_start=self._note)
         self._tasks: list[asyncio.Task[None]] = []
         self._access = Access(None)
         self._listener: socket.socket | None = None
@@ -199,7 +199,7 @@ class Stack:
         await self._start_programs(self._apis)
         async with self._report.during("vedette", "waiting for the API"):
             missing = await until_served(self._settings)
-        self._keeper.came_up("postgres", *(child.name for child in self._apis))
+        self._supervisor.came_up("postgres", *(child.name for child in self._apis))
         announce_serving(self._report, self._settings, self._seconds(), missing, created=created)
         if self._fetch is not None and self._fetch.pid is not None:
             self._report.say("data", "is still being fetched; until then IP lookups know little")
@@ -228,7 +228,7 @@ class Stack:
     async def _start_programs(self, children: Iterable[Child]) -> None:
         for child in children:
             await child.start()
-            self._keeper.keep(child.start, lambda child=child: child)
+            self._supervisor.keep(child.start, lambda child=child: child)
             self._note()
 
     def _program(self, name: str, command: str, stdin: socket.socket | None = None) -> Child:
@@ -274,7 +274,7 @@ class Stack:
         if missing:
             parts = "; ".join(f"{name}: {state}" for name, state in missing.items())
             self._report.say("vedette", f"not all is well: {parts}")
-        self._keeper.came_up(*(child.name for child in self._children()))
+        self._supervisor.came_up(*(child.name for child in self._children()))
         assert self._record is not None
         self._record = replace(self._record, ready=True)
         self._note()
@@ -314,7 +314,7 @@ class Stack:
 
     def _keep_part(self, part: Postgres | Temporal) -> None:
         """Watch a built-in server from now on."""
-        self._keeper.keep(part.start, lambda: part.child)
+        self._supervisor.keep(part.start, lambda: part.child)
 
     def _children(self) -> list[Child]:
         """Return the processes of this stack, except for the one that fetches data."""
@@ -354,7 +354,7 @@ class Stack:
         """Stop in order: no new requests, finish the work, then the servers behind it."""
         deadline = time.monotonic() + _STOP_SECONDS
         self._report.say("vedette", "stopping")
-        await self._keeper.release()
+        await self._supervisor.release()
         for task in self._tasks:
             task.cancel()
         if self._listener is not None:

@@ -190,7 +190,7 @@ class Temporal:
                 return
             if self.child.pid is not None:
                 break
-        words = self.child.last_words() or problem
+        words = self.child.log_tail() or problem
         await self.stop()
         raise StartError(
             f"The built-in Temporal server does not start; the end of {self._log}:\n{words}",

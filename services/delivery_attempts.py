@@ -36,7 +36,7 @@ _FINAL = frozenset({"forbidden_address", "forbidden_header", "invalid_request"})
 _OURS = frozenset({"internal_error", "secret_not_opened"})
 
 
-class Plan(NamedTuple):
+class DeliveryDecision(NamedTuple):
     """The decision that follows from an attempt.
 
     Attributes:
@@ -135,7 +135,7 @@ def _judge(status: int) -> _Fault | None:
     return _Fault(code="http_status", message=f"The receiver answered {status}; only 2xx is success.")
 
 
-def plan(attempt: Attempt, tries: int, schedule: Sequence[float]) -> Plan:
+def decide_next(attempt: Attempt, tries: int, schedule: Sequence[float]) -> DeliveryDecision:
     """Decide what follows from an attempt.
 
     Args:
@@ -144,13 +144,13 @@ def plan(attempt: Attempt, tries: int, schedule: Sequence[float]) -> Plan:
         schedule: the delays between attempts, in seconds.
     """
     if attempt.code is None:
-        return Plan("delivered")
+        return DeliveryDecision("delivered")
     status, asked = attempt.response_status, attempt.retry_after or 0.0
     pause = min(asked, _LONGEST_PAUSE) if status in _THROTTLED else 0.0
     if status == _GONE:
-        return Plan("failed", gone=True)
+        return DeliveryDecision("failed", gone=True)
     ours = attempt.code in _OURS
     if attempt.code in _FINAL or tries >= len(schedule):
-        return Plan("failed", pause=pause, ours=ours)
+        return DeliveryDecision("failed", pause=pause, ours=ours)
     delay = schedule[tries] * random.uniform(1, 1 + _JITTER)
-    return Plan("retry", max(delay, min(asked, _LONGEST_RETRY_AFTER)), pause, ours=ours)
+    return DeliveryDecision("retry", max(delay, min(asked, _LONGEST_RETRY_AFTER)), pause, ours=ours)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def spooled(items: AsyncGenerator[T]) -> AsyncGenerator[AsyncGenerator[T]]:
+async def buffer_to_disk(items: AsyncGenerator[T]) -> AsyncGenerator[AsyncGenerator[T]]:
     """Collect all items before yielding the first; beyond 1 MiB they are on disk until the block ends.
 
     A caller that reads the items within a transaction then does not wait there for their producer.

@@ -7,13 +7,13 @@ from collections.abc import Hashable
 from weakref import WeakValueDictionary
 
 
-class Turns:
+class KeyedLocks:
     """Semaphores by owner, which exist as long as a task holds or awaits them."""
 
     def __init__(self, places: int = 1) -> None:
         self._places = places
         self._semaphores: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
 
-    def of(self, owner: Hashable) -> asyncio.Semaphore:
-        """Return the semaphore of `owner`, for an `async with`."""
+    def hold(self, owner: Hashable) -> asyncio.Semaphore:
+        """Return the semaphore of `owner`; it is held within an `async with`."""
         return self._semaphores.setdefault(owner, asyncio.Semaphore(self._places))

@@ -20,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import logs
 from models.errors import Unavailable
 from process import python_like_this
-from services.keyed_locks import Turns
+from services.keyed_locks import KeyedLocks
 from services.pool_process import LENGTH_BYTES, Done, framed
 
 _SIZE = 2
@@ -67,7 +67,7 @@ class ProcessPool:
         self._seconds = seconds
         self._patience = patience
         self._places = asyncio.Semaphore(_SIZE)
-        self._turns = Turns()
+        self._locks = KeyedLocks()
         self._processes: set[Process] = set()
         self._idle: list[Process] = []
 
@@ -106,7 +106,7 @@ class ProcessPool:
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(self._patience):
-                    await held.enter_async_context(self._turns.of(owner))
+                    await held.enter_async_context(self._locks.hold(owner))
                     await held.enter_async_context(self._places)
             except TimeoutError:
                 raise PoolBusy from None

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from models.errors import Unavailable
-from services.keyed_locks import Turns
+from services.keyed_locks import KeyedLocks
 
 AT_A_TIME = 2
 """The most concurrent saves of an account, in a process of the API."""
@@ -28,7 +28,7 @@ class SavePlaces:
     """The places for saves of each account. A caller that finds none free waits briefly."""
 
     def __init__(self) -> None:
-        self._turns = Turns(AT_A_TIME)
+        self._locks = KeyedLocks(AT_A_TIME)
 
     @asynccontextmanager
     async def hold(self, account_id: UUID) -> AsyncGenerator[None]:
@@ -37,7 +37,7 @@ class SavePlaces:
         Raises:
             SavesInProgress: no place became free in time.
         """
-        place = self._turns.of(account_id)
+        place = self._locks.hold(account_id)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await place.acquire()

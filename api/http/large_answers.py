@@ -53,7 +53,7 @@ class LargeAnswer(Response):
 
 def turn_of(services: Services, account_id: UUID) -> asyncio.Semaphore:
     """Return the semaphore that limits the large answers of an account."""
-    return services.turns.of(("large answer", account_id))
+    return services.locks.hold(("large answer", account_id))
 
 
 async def read_run(services: Services, account_id: UUID, run_id: UUID) -> RunView:

@@ -44,7 +44,7 @@ _NO_STORE = (b"cache-control", b"no-store")
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 
 
-class Edge:
+class RequestMiddleware:
     """Wraps the application; every answer passes through it."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.deps import AGENT_PREFIX, SESSION_SCHEME
 from api.http.catalogue import CATALOGUE, example_of
 from api.http.errors import MEDIA_TYPE, ProblemDocument
-from api.http.middleware import Edge
+from api.http.middleware import RequestMiddleware
 from api.http.openapi_codes import list_codes
 from api.http.openapi_examples import show
 from api.http.openapi_texts import introduce, summary_of
@@ -238,7 +238,7 @@ def _name_of(route: APIRoute) -> str:
 
 
 class Application(FastAPI):
-    """FastAPI with a complete OpenAPI document, and the `Edge` as its outermost layer."""
+    """FastAPI with a complete OpenAPI document, and the `RequestMiddleware` as its outermost layer."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(generate_unique_id_function=_name_of, **options)
@@ -248,9 +248,9 @@ class Application(FastAPI):
         await Starlette.__call__(self, scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Build the layers without FastAPI's outer ones, whose work the `Edge` does."""
+        """Build the layers without FastAPI's outer ones, whose work the `RequestMiddleware` does."""
         layer: Any = super().build_middleware_stack()
-        while not isinstance(layer, Edge):
+        while not isinstance(layer, RequestMiddleware):
             layer = layer.app
         return layer
 

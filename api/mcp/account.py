@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import answered, schema, schema_of
-from api.mcp.calling import Ctx, Door
+from api.mcp.calling import Ctx, InternalClient
 from api.mcp.toolbox import Limit, Offset, Toolbox
 from models.accounts.secrets import SecretView
 from models.credits.credits import BalanceView
@@ -24,7 +24,7 @@ _SECTION_CHARACTERS = 1_500
 @toolbox.tool("Show credits", schema_of(BalanceView), reads=True)
 async def get_credits(ctx: Ctx) -> CallToolResult:
     """Get the balance of credits, and what is held for work in progress. Call this before expensive work."""
-    return answered(await Door(ctx).get("/api/credits"))
+    return answered(await InternalClient(ctx).get("/api/credits"))
 
 
 @toolbox.tool("List secrets", schema(secrets={"type": "array", "items": schema_of(SecretView)}), reads=True)
@@ -33,7 +33,7 @@ async def list_secrets(ctx: Ctx, limit: Limit = 50, offset: Offset = 0) -> CallT
 
     No tool returns their values.
     """
-    found: list[Any] = (await Door(ctx).get("/api/workflows/secrets"))["secrets"]
+    found: list[Any] = (await InternalClient(ctx).get("/api/workflows/secrets"))["secrets"]
     shown = [
         {name: one[name] for name in ("name", "created_at", "updated_at")}
         for one in found[offset : offset + limit]
@@ -59,7 +59,7 @@ async def search_docs(
     limits.
     """
     hits = await asyncio.to_thread(documentation.search, query, limit)
-    address = Door(ctx).address
+    address = InternalClient(ctx).address
     sections = [
         {
             "page": hit.page,

@@ -71,7 +71,7 @@ class Answer:
             self.content += message.get("body", b"")
 
 
-class Door:
+class InternalClient:
     """The application's own routes, for the tool that is called in this context."""
 
     def __init__(self, ctx: Ctx) -> None:

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import answered, schema, schema_of
-from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import Full, Key, Seconds, Toolbox
 from api.streams.job_events import watch
 from models.jobs.jobs import JobType, JobView
@@ -39,14 +39,14 @@ async def start_bulk_job(
     """
     body: dict[str, Any] = {"type": type, "targets": targets}
     body |= {key: value for key, value in {"name": name, "fields": fields}.items() if value is not None}
-    return answered(await Door(ctx).post("/api/bulk-jobs", body, key=idempotency_key))
+    return answered(await InternalClient(ctx).post("/api/bulk-jobs", body, key=idempotency_key))
 
 
 @toolbox.tool("See how far a bulk job is", _JOB, reads=True)
 async def get_bulk_job(job_id: JobId, ctx: Ctx, wait_seconds: Seconds = 0) -> CallToolResult:
     """Get the progress of a bulk job, its cost so far, and the time it will take."""
-    door, path = Door(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
-    first = await door.get(path)
+    client, path = InternalClient(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
+    first = await client.get(path)
     total = max(first["total_rows"], 1)
 
     def done(job: JobView) -> int:
@@ -54,9 +54,11 @@ async def get_bulk_job(job_id: JobId, ctx: Ctx, wait_seconds: Seconds = 0) -> Ca
 
     if not wait_seconds or first["completed_at"]:
         return answered(first)
-    with door.waiting(wait_seconds):
-        await door.follow(watch(door.services, door.account_id, UUID(first["id"])), done, total, wait_seconds)
-    return answered(await door.get(path))
+    with client.waiting(wait_seconds):
+        await client.follow(
+            watch(client.services, client.account_id, UUID(first["id"])), done, total, wait_seconds
+        )
+    return answered(await client.get(path))
 
 
 @toolbox.tool(
@@ -79,9 +81,9 @@ async def get_bulk_job_results(
     full: Full = False,
 ) -> CallToolResult:
     """Read the rows of a bulk job that has ended, in the order of its targets."""
-    door, path = Door(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
-    rows = await door.get(f"{path}/results", format="jsonl", limit=limit, offset=offset)
-    found = {"job": await door.get(path), "rows": rows}
+    client, path = InternalClient(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
+    rows = await client.get(f"{path}/results", format="jsonl", limit=limit, offset=offset)
+    found = {"job": await client.get(path), "rows": rows}
     hint = "use a smaller `limit` and `offset`, or set `full`"
     return answered(found, full=full, hint=hint, untrusted=["rows"])
 
@@ -89,4 +91,4 @@ async def get_bulk_job_results(
 @toolbox.tool("Cancel a bulk job", _JOB, destroys=True, repeatable=True)
 async def cancel_bulk_job(job_id: JobId, ctx: Ctx) -> CallToolResult:
     """End a bulk job now. Finished rows stay, and are paid; what was held for the rest is returned."""
-    return answered(await Door(ctx).post(f"/api/bulk-jobs/{in_path(job_id)}/cancel"))
+    return answered(await InternalClient(ctx).post(f"/api/bulk-jobs/{in_path(job_id)}/cancel"))

@@ -8,7 +8,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import answered, schema_of
-from api.mcp.calling import Ctx, Door
+from api.mcp.calling import Ctx, InternalClient
 from api.mcp.toolbox import Full, Key, Toolbox
 from providers.breach.answer import BreachAnswer
 from providers.company.answer import CompanyAnswer
@@ -40,7 +40,7 @@ async def _look_up(
     ctx: Ctx, path: str, body: dict[str, Any], fields: list[str] | None, full: bool, key: str | None = None
 ) -> CallToolResult:
     chosen = ",".join(fields) if fields else None
-    answer = await Door(ctx).post(f"/api/agent/{path}", body, key=key, fields=chosen)
+    answer = await InternalClient(ctx).post(f"/api/agent/{path}", body, key=key, fields=chosen)
     foreign = [name for name in answer if name not in _OURS]
     return answered(answer if full else _essential(answer), full=full, hint=_HINT, untrusted=foreign)
 

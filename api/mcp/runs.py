@@ -10,7 +10,7 @@ from pydantic import Field
 
 from api.http.catalogue import CATALOGUE
 from api.mcp.answers import JSONObject, answered, schema, schema_of
-from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import Full, Key, Seconds, Toolbox
 from api.mcp.workflows import WorkflowId, visible
 from api.streams.run_events import SeenRun, watch
@@ -58,10 +58,10 @@ def _why(run: dict[str, Any]) -> JSONObject:
     return error | given | ({} if entry is None else {"what_to_do": entry.remedy})
 
 
-async def _followed(door: Door, run_id: str, seconds: float, *, full: bool = False) -> Any:
+async def _followed(client: InternalClient, run_id: str, seconds: float, *, full: bool = False) -> Any:
     """Return the run once it has ended, or as it is after this many seconds."""
     path = f"/api/workflows/runs/{in_path(run_id)}"
-    first = await door.get(path, max_bytes=0)
+    first = await client.get(path, max_bytes=0)
     total = first["steps_total"] + 1
 
     def done(seen: SeenRun) -> int:
@@ -69,9 +69,9 @@ async def _followed(door: Door, run_id: str, seconds: float, *, full: bool = Fal
         return total if run.completed_at else min(run.steps_completed, total - 1)
 
     if seconds and not first["completed_at"]:
-        watched = watch(door.services, door.account_id, UUID(first["id"]))
-        await door.follow(watched, done, total, seconds)
-    return await door.get(path, max_bytes=None if full else _READ_BYTES)
+        watched = watch(client.services, client.account_id, UUID(first["id"]))
+        await client.follow(watched, done, total, seconds)
+    return await client.get(path, max_bytes=None if full else _READ_BYTES)
 
 
 @toolbox.tool("Run a workflow", _RUN, destroys=True, outside=True)
@@ -87,12 +87,12 @@ async def run_workflow(
     It carries out its steps: sends requests, spends credits. If it has not ended in time it continues, and
     get_workflow_run has its end.
     """
-    door = Door(ctx)
-    await visible(door, workflow_id)
+    client = InternalClient(ctx)
+    await visible(client, workflow_id)
     path = f"/api/workflows/{in_path(workflow_id)}/run"
-    with door.waiting(wait_seconds):
-        accepted = await door.post(path, {"input": input}, key=idempotency_key)
-        return _shown(await _followed(door, accepted["run_id"], wait_seconds))
+    with client.waiting(wait_seconds):
+        accepted = await client.post(path, {"input": input}, key=idempotency_key)
+        return _shown(await _followed(client, accepted["run_id"], wait_seconds))
 
 
 @toolbox.tool(
@@ -111,9 +111,9 @@ async def list_workflow_runs(
     limit: Annotated[int, Field(ge=1, le=100, description="How many to give at most.")] = 10,
 ) -> CallToolResult:
     """List the runs of a workflow, newest first, with the reasons of failures."""
-    door = Door(ctx)
-    await visible(door, workflow_id)
-    found = await door.get(
+    client = InternalClient(ctx)
+    await visible(client, workflow_id)
+    found = await client.get(
         "/api/workflows/runs", workflow_id=workflow_id, status=status, page=page, limit=limit
     )
     shown = {"runs": found["runs"], "total": found["total"]}
@@ -128,11 +128,11 @@ async def get_workflow_run(
     full: Full = False,
 ) -> CallToolResult:
     """Get a run: its status, each step's input and output, and `why` it failed with the remedy."""
-    door = Door(ctx)
-    run = await door.get(f"/api/workflows/runs/{in_path(run_id)}", max_bytes=0)
-    await visible(door, run["workflow_id"])
-    with door.waiting(wait_seconds):
-        return _shown(await _followed(door, run_id, wait_seconds, full=full), full=full)
+    client = InternalClient(ctx)
+    run = await client.get(f"/api/workflows/runs/{in_path(run_id)}", max_bytes=0)
+    await visible(client, run["workflow_id"])
+    with client.waiting(wait_seconds):
+        return _shown(await _followed(client, run_id, wait_seconds, full=full), full=full)
 
 
 @toolbox.tool("Retry a run", _RUN, destroys=True, outside=True)
@@ -150,12 +150,12 @@ async def retry_workflow_run(
 
     Prefer this to a new run after fixing a workflow: finished steps do not remember, send or pay again.
     """
-    door, path = Door(ctx), f"/api/workflows/runs/{in_path(run_id)}"
-    await visible(door, (await door.get(path, max_bytes=0))["workflow_id"])
+    client, path = InternalClient(ctx), f"/api/workflows/runs/{in_path(run_id)}"
+    await visible(client, (await client.get(path, max_bytes=0))["workflow_id"])
     body = {} if version is None else {"version": version}
-    with door.waiting(wait_seconds):
-        accepted = await door.post(f"{path}/retry", body, key=idempotency_key)
-        return _shown(await _followed(door, accepted["run_id"], wait_seconds))
+    with client.waiting(wait_seconds):
+        accepted = await client.post(f"{path}/retry", body, key=idempotency_key)
+        return _shown(await _followed(client, accepted["run_id"], wait_seconds))
 
 
 @toolbox.tool("Cancel a run", _RUN, destroys=True, repeatable=True)
@@ -164,6 +164,6 @@ async def cancel_workflow_run(
     ctx: Ctx,
 ) -> CallToolResult:
     """End a run of a workflow now. Finished steps stay done; a run that has ended stays as it is."""
-    door, path = Door(ctx), f"/api/workflows/runs/{in_path(run_id)}"
-    await visible(door, (await door.get(path, max_bytes=0))["workflow_id"])
-    return _shown(await door.post(f"{path}/cancel"))
+    client, path = InternalClient(ctx), f"/api/workflows/runs/{in_path(run_id)}"
+    await visible(client, (await client.get(path, max_bytes=0))["workflow_id"])
+    return _shown(await client.post(f"{path}/cancel"))

@@ -8,7 +8,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import JSONObject, answered, schema, schema_of
-from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import DELETED, Deleted, Toolbox
 from models.webhooks.endpoints import EndpointView
 
@@ -27,7 +27,7 @@ def _shown(webhook: JSONObject) -> JSONObject:
 @toolbox.tool("List webhooks", schema(webhooks={"type": "array", "items": _WEBHOOK}), reads=True)
 async def list_webhooks(ctx: Ctx) -> CallToolResult:
     """List the addresses that the account's events are sent to, with the events; newest first."""
-    found: list[JSONObject] = (await Door(ctx).get("/api/webhooks"))["webhooks"]
+    found: list[JSONObject] = (await InternalClient(ctx).get("/api/webhooks"))["webhooks"]
     return answered({"webhooks": [_shown(one) for one in found]})
 
 
@@ -46,7 +46,7 @@ async def create_webhook(
     The user gets the secret that signs them by POST /api/webhooks/{id}/rotate-secret.
     """
     body: dict[str, Any] = {"url": url, "events": events, "description": description}
-    return answered(_shown(await Door(ctx).post("/api/webhooks", body)))
+    return answered(_shown(await InternalClient(ctx).post("/api/webhooks", body)))
 
 
 @toolbox.tool("Delete a webhook", DELETED, destroys=True, repeatable=True)
@@ -54,5 +54,5 @@ async def delete_webhook(
     webhook_id: Annotated[str, Field(description="The webhook's id, from list_webhooks.")], ctx: Ctx
 ) -> CallToolResult:
     """Delete a webhook, for good. Its pending events are not sent any more."""
-    await Door(ctx).delete(f"/api/webhooks/{in_path(webhook_id)}")
+    await InternalClient(ctx).delete(f"/api/webhooks/{in_path(webhook_id)}")
     return answered(Deleted)

@@ -12,7 +12,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import MAX_BYTES, answered, schema, schema_of
-from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.definition_schema import definition_members, without_texts
 from api.mcp.toolbox import DELETED, Deleted, Full, Toolbox
 from api.routes.workflows import Validity
@@ -35,17 +35,17 @@ _LEFT_OUT = frozenset({"next_runs", "resume_urls"})
 _NOBODYS = "00000000-0000-0000-0000-000000000000"
 
 
-async def visible(door: Door, workflow_id: str) -> dict[str, Any]:
+async def visible(client: InternalClient, workflow_id: str) -> dict[str, Any]:
     """Return the workflow.
 
     Raises:
         Refused: it does not exist, or is hidden from agents, with the same text.
     """
-    workflow = await door.get(f"/api/workflows/{in_path(workflow_id)}")
-    return workflow if workflow["agents"] else await door.get("/api/workflows/none")
+    workflow = await client.get(f"/api/workflows/{in_path(workflow_id)}")
+    return workflow if workflow["agents"] else await client.get("/api/workflows/none")
 
 
-async def _check_references(door: Door, document: dict[str, Any], before: dict[str, Any]) -> None:
+async def _check_references(client: InternalClient, document: dict[str, Any], before: dict[str, Any]) -> None:
     """Check that a definition adds no reference to a hidden workflow.
 
     Raises:
@@ -55,7 +55,7 @@ async def _check_references(door: Door, document: dict[str, Any], before: dict[s
     for place, holder in _references(document):
         if holder["workflow_id"] not in known:
             try:
-                await visible(door, holder["workflow_id"])
+                await visible(client, holder["workflow_id"])
             except ToolError as refused:
                 raise ToolError(f"unknown_workflow: {place}: {refused}") from None
 
@@ -71,7 +71,7 @@ def _references(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(place, holder) for place, holder in holders if isinstance(holder.get("workflow_id"), str)]
 
 
-async def _hide_references(door: Door, document: dict[str, Any]) -> None:
+async def _hide_references(client: InternalClient, document: dict[str, Any]) -> None:
     """Replace references to hidden workflows, and references by name, by an id of no workflow.
 
     A name may be that of a hidden workflow, so agents must use ids.
@@ -80,7 +80,7 @@ async def _hide_references(door: Door, document: dict[str, Any]) -> None:
         hidden = parse_id(holder["workflow_id"]) is None
         with suppress(ToolError):
             hidden = (
-                hidden or not (await door.get(f"/api/workflows/{in_path(holder['workflow_id'])}"))["agents"]
+                hidden or not (await client.get(f"/api/workflows/{in_path(holder['workflow_id'])}"))["agents"]
             )
         if hidden:
             holder["workflow_id"] = _NOBODYS
@@ -112,9 +112,9 @@ async def list_workflow_templates(
 
     Their descriptions name the secrets they need and the parts to change.
     """
-    found: list[dict[str, Any]] = (await Door(ctx).get("/api/workflows/templates", category=category))[
-        "templates"
-    ]
+    found: list[dict[str, Any]] = (
+        await InternalClient(ctx).get("/api/workflows/templates", category=category)
+    )["templates"]
     if template_id is not None:
         chosen = [template for template in found if template["id"] == template_id]
         if not chosen:
@@ -129,9 +129,9 @@ async def list_workflow_templates(
 @toolbox.tool("Validate a workflow", schema_of(Validity), reads=True)
 async def validate_workflow(definition: Definition, ctx: Ctx) -> CallToolResult:
     """Report all errors and doubts in a workflow, and store nothing. Do this before you store it."""
-    door, document = Door(ctx), deepcopy(definition)
-    await _hide_references(door, document)
-    return answered(await door.post("/api/workflows/validate", document))
+    client, document = InternalClient(ctx), deepcopy(definition)
+    await _hide_references(client, document)
+    return answered(await client.post("/api/workflows/validate", document))
 
 
 @toolbox.tool(
@@ -149,7 +149,9 @@ async def list_workflows(
     limit: Annotated[int, Field(ge=1, le=100, description="How many to give at most.")] = 20,
 ) -> CallToolResult:
     """List the account's workflows, newest first: ids, names, status, triggers, number of runs."""
-    found = await Door(ctx).get("/api/workflows", status=status, page=page, limit=limit, agents=True)
+    found = await InternalClient(ctx).get(
+        "/api/workflows", status=status, page=page, limit=limit, agents=True
+    )
     heads = ("id", "name", "description", "status", "version", "runs_total", "last_run_at", "next_run_at")
     shown = [
         {name: one[name] for name in heads if name in one}
@@ -165,7 +167,7 @@ async def list_workflows(
 @toolbox.tool("Get a workflow", _WORKFLOW, reads=True)
 async def get_workflow(workflow_id: WorkflowId, ctx: Ctx, full: Full = False) -> CallToolResult:
     """Get a workflow with its trigger, steps and version. update_workflow needs the version."""
-    return _shown(await visible(Door(ctx), workflow_id), full=full)
+    return _shown(await visible(InternalClient(ctx), workflow_id), full=full)
 
 
 @toolbox.tool("Create a workflow", _WORKFLOW)
@@ -187,11 +189,11 @@ async def create_workflow(
     It is active at once, unless its status is draft or it lacks a secret: `warnings` report that. Anyone with
     its `webhook_url` can start it. Steps cannot read run.resume_urls: people find them in the run.
     """
-    door, document = Door(ctx), dict(definition or {})
-    await _check_references(door, document, {})
+    client, document = InternalClient(ctx), dict(definition or {})
+    await _check_references(client, document, {})
     if template_id is not None:
         document["template_id"] = template_id
-    return _shown(await door.post("/api/workflows", document))
+    return _shown(await client.post("/api/workflows", document))
 
 
 @toolbox.tool("Change a workflow", _WORKFLOW, destroys=True)
@@ -217,10 +219,10 @@ async def update_workflow(
 
     If it waits for a person's answer (wait), only the status can be changed.
     """
-    door = Door(ctx)
-    before = await visible(door, workflow_id)
-    await _check_references(door, changes, before)
-    return _shown(await door.patch(f"/api/workflows/{in_path(workflow_id)}", changes, version=base_version))
+    client = InternalClient(ctx)
+    before = await visible(client, workflow_id)
+    await _check_references(client, changes, before)
+    return _shown(await client.patch(f"/api/workflows/{in_path(workflow_id)}", changes, version=base_version))
 
 
 @toolbox.tool("Pause or resume a workflow", _WORKFLOW, repeatable=True)
@@ -230,10 +232,10 @@ async def set_workflow_status(
     ctx: Ctx,
 ) -> CallToolResult:
     """Stop a workflow from starting runs, or allow it again. Runs in progress continue."""
-    door = Door(ctx)
-    before = await visible(door, workflow_id)
+    client = InternalClient(ctx)
+    before = await visible(client, workflow_id)
     path = f"/api/workflows/{in_path(workflow_id)}"
-    return _shown(await door.patch(path, {"status": status}, version=before["version"]))
+    return _shown(await client.patch(path, {"status": status}, version=before["version"]))
 
 
 @toolbox.tool("Delete a workflow", DELETED, destroys=True, repeatable=True)
@@ -242,7 +244,7 @@ async def delete_workflow(workflow_id: WorkflowId, ctx: Ctx) -> CallToolResult:
 
     If it waits for a person's answer (wait), only people can delete it. set_workflow_status only pauses.
     """
-    door = Door(ctx)
-    await visible(door, workflow_id)
-    await door.delete(f"/api/workflows/{in_path(workflow_id)}")
+    client = InternalClient(ctx)
+    await visible(client, workflow_id)
+    await client.delete(f"/api/workflows/{in_path(workflow_id)}")
     return answered(Deleted)

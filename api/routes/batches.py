@@ -26,7 +26,7 @@ from models.identifiers import new_id
 from models.runs import uploads
 from models.runs.runs import QUEUED_CHANNEL
 from models.runs.uploads import UploadStatus, UploadView
-from services.disk_buffer import spooled
+from services.disk_buffer import buffer_to_disk
 from services.workflow_files import read_inputs
 
 router = APIRouter(prefix="/api/workflows", tags=["triggers"], route_class=StrictRoute)
@@ -104,7 +104,7 @@ async def upload_file(
     upload_id = claim.id if claim else new_id()
     filename = form.filename and form.filename[:_LONGEST_FILENAME]
     inputs = read_inputs(services.pool, services.event_checks, target, filename, form.chunks())
-    async with spooled(inputs) as batches, services.inserting() as connection:
+    async with buffer_to_disk(inputs) as batches, services.inserting() as connection:
         await uploads.accept(
             connection, actor(request, caller), upload_id, target, batches, services.unfinished_runs
         )

@@ -28,7 +28,7 @@ from models.jobs.jobs import CHANGED_CHANNEL, PROGRESS_CHANNEL, JobView
 from models.jobs.results import Result
 from services import pacing
 from services.csv_files import write_csv
-from services.disk_buffer import spooled
+from services.disk_buffer import buffer_to_disk
 from services.jobs import Table
 
 router = APIRouter(prefix="/api/bulk-jobs", tags=["jobs"], route_class=StrictRoute)
@@ -82,7 +82,7 @@ async def create_job(
     # A repeat after a crash has the same claim, and finds this job.
     claim = claim_of(request)
     job_id = claim.id if claim else new_id()
-    async with spooled(upload.rows()) as batches, services.inserting() as connection:
+    async with buffer_to_disk(upload.rows()) as batches, services.inserting() as connection:
         await acceptance.accept(connection, actor(request, caller), job_id, new, batches)
         job = await jobs.get(connection, caller.account_id, job_id)
     services.notifier.notify(CHANGED_CHANNEL)

@@ -20,7 +20,7 @@ from models.views import View
 
 router = APIRouter(prefix="/api/keys", tags=["keys"], route_class=StrictRoute)
 
-Keeper = Annotated[Caller, authorised("keys")]
+KeyManager = Annotated[Caller, authorised("keys")]
 Anyone = Annotated[Caller, authorised(None)]
 Permanent = Annotated[bool, Query(description="Remove its record too.")]
 
@@ -68,7 +68,7 @@ class Done(View):
 
 
 @router.post("", status_code=201, responses=problems("too_many_keys"))
-async def create_key(body: NewKey, request: Request, caller: Keeper, services: ServicesDep) -> KeyCreated:
+async def create_key(body: NewKey, request: Request, caller: KeyManager, services: ServicesDep) -> KeyCreated:
     """Create a key.
 
     A key with the scope `keys` may create others with at most its own scopes and lifetime.
@@ -81,7 +81,7 @@ async def create_key(body: NewKey, request: Request, caller: Keeper, services: S
 
 
 @router.get("")
-async def list_keys(caller: Keeper, services: ServicesDep) -> Keys:
+async def list_keys(caller: KeyManager, services: ServicesDep) -> Keys:
     """List all keys, with their use so far. A key sees only those whose scopes it has itself."""
     async with services.database.connection() as connection:
         return Keys(keys=await keys.list_keys(connection, caller.account_id, caller.scopes))

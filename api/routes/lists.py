@@ -32,7 +32,7 @@ from models.errors import FieldError, Invalid
 from models.lists import lists
 from models.lists.lists import ListView, TargetType
 from services.conditions import check_conditions
-from services.disk_buffer import spooled
+from services.disk_buffer import buffer_to_disk
 from services.targets import Checked, check_targets
 
 _lists = APIRouter(tags=["lists"], route_class=StrictRoute)
@@ -185,7 +185,7 @@ async def import_targets(
     async with services.database.connection() as connection:
         type = (await lists.get(connection, caller.account_id, id)).type
     given = await file.open(services, caller, type)
-    async with spooled(given.read()) as batches, changing(services, caller) as connection:
+    async with buffer_to_disk(given.read()) as batches, changing(services, caller) as connection:
         targets = given.targets_of(batches)
         added = await lists.import_targets(connection, actor(request, caller), id, targets)
     return imported(given, added)

@@ -35,7 +35,7 @@ from models.monitors import cleanup, completion, monitored_targets, monitors, ru
 from models.monitors.monitors import MonitorView
 from models.monitors.run_views import MonitorRunView
 from models.views import View
-from services.disk_buffer import spooled
+from services.disk_buffer import buffer_to_disk
 from services.monitors import check_plan, require_own_targets, with_warnings
 from services.targets import check_targets
 
@@ -220,7 +220,7 @@ async def import_monitor_targets(
     async with services.database.connection() as connection:
         type = (await _get(connection, services, caller, id)).monitor_type
     given = await file.open(services, caller, type)
-    async with spooled(given.read()) as batches, changing(services, caller) as connection:
+    async with buffer_to_disk(given.read()) as batches, changing(services, caller) as connection:
         locked = await monitors.lock(connection, caller.account_id, id)
         require_own_targets(locked)
         who, targets = actor(request, caller), given.targets_of(batches)

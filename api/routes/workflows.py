@@ -202,7 +202,7 @@ async def list_workflows(
     A page has 4 MiB at most. A workflow whose definition does not fit has `omitted: {omitted, bytes, url}`.
     """
     async with (
-        services.turns.of(("workflows", caller.account_id)),
+        services.locks.hold(("workflows", caller.account_id)),
         services.database.connection() as connection,
     ):
         views, total = await automation_views.list_page(

@@ -124,7 +124,7 @@ async def changing(services: Services, caller: Caller) -> AsyncGenerator[Connect
 
     The requests of an account wait here for their turn, without holding a connection each.
     """
-    async with services.turns.of(caller.account_id), services.database.transaction() as connection:
+    async with services.locks.hold(caller.account_id), services.database.transaction() as connection:
         yield connection
 
 

@@ -20,7 +20,7 @@ _FATAL = frozenset({ExitCode.SETTING, ExitCode.PORT_TAKEN, ExitCode.DATA_FOLDER,
 _FATAL_AT_FIRST = _FATAL | {ExitCode.DATABASE, ExitCode.TEMPORAL}
 
 
-class Keeper:
+class ProcessSupervisor:
     """Watches over the children of one stack."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Keeper:
 
     def _failure(self, child: Child, code: int, ends: int) -> StartError | None:
         """Return why the whole stack should stop after this end of a child, or None."""
-        words, worked = child.last_words(), child.name in self._came_up
+        words, worked = child.log_tail(), child.name in self._came_up
         if code in (_FATAL if worked else _FATAL_AT_FIRST):
             return StartError(words, ExitCode(code))
         if not worked and ends >= _ATTEMPTS_BEFORE_READY:

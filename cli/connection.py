@@ -17,7 +17,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True)
-class Place:
+class ServiceConnection:
     """The address of the service, and the key for it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Place:
         return urlsplit(self.url).hostname in _LOOPBACK
 
 
-def find_place() -> Place:
+def find_connection() -> ServiceConnection:
     """Find the service and a key: in the environment, else of the stack running on the data folder.
 
     The key of that stack is sent nowhere else.
@@ -48,7 +48,7 @@ def find_place() -> Place:
     if url:
         _check_url(url)
     if key and url:
-        return Place(url, key, KEY)
+        return ServiceConnection(url, key, KEY)
     from embedded import folder
     from settings import load
 
@@ -62,7 +62,7 @@ def find_place() -> Place:
         )
     url = url or (running.url if running else "")
     if key:
-        return Place(url, key, KEY)
+        return ServiceConnection(url, key, KEY)
     if running is None or url != running.url.rstrip("/"):
         raise failure(
             f"{KEY} is not set, and no stack of the data folder {data} is at {url}. "
@@ -70,7 +70,7 @@ def find_place() -> Place:
             "SETTING",
         )
     file = data / "first-account.json"
-    return Place(url, _first_key(file), str(file))
+    return ServiceConnection(url, _first_key(file), str(file))
 
 
 def _own_key() -> str:
