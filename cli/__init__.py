@@ -40,7 +40,7 @@ from cli.groups import new_group
 from cli.printing import printable
 
 DEVELOPERS = "With a key, over HTTP"
-OPERATORS = "For who runs the service"
+OPERATORS = "For operators of the service"
 
 app = new_group("Look up, watch and automate.", completion=True)
 for command in (up.up, up.api, up.worker, migrate.migrate, config.config, doctor.doctor):

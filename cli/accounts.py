@@ -31,7 +31,7 @@ _SHOWN = {
 @commands.command("create")
 def accounts_create(
     email: Email,
-    name: Annotated[str | None, typer.Option(help="Of the person.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name of the person.")] = None,
     credit: Annotated[
         int | None, typer.Option("--credits", min=0, max=MOST_CREDITS, help="The first balance.")
     ] = None,

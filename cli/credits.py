@@ -30,10 +30,10 @@ def credits_show(as_json: Json = False) -> None:
 
 @commands.command("grant")
 def credits_grant(
-    account: Annotated[str, typer.Argument(metavar="EMAIL", help="Of the account.")],
+    account: Annotated[str, typer.Argument(metavar="EMAIL", help="The e-mail of the account.")],
     amount: Annotated[int, typer.Argument(metavar="AMOUNT", min=1, max=MOST_CREDITS)],
-    reason: Annotated[str, typer.Option(help="Stands in the ledger.")] = "Granted by the operator",
-    reference: Annotated[str | None, typer.Option(help="The same one again adds nothing.")] = None,
+    reason: Annotated[str, typer.Option(help="The reason in the ledger.")] = "Granted by the operator",
+    reference: Annotated[str | None, typer.Option(help="Repeating the same reference adds nothing.")] = None,
     as_json: Json = False,
 ) -> None:
     """Add credits to an account. For operators: it needs the database."""

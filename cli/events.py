@@ -30,16 +30,20 @@ _OPEN = "VEDETTE_ALLOW_PRIVATE_NETWORKS=127.0.0.1/32"
 
 @commands.command("listen")
 def events_listen(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0 is any that is free.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any free one.")
+    ] = 0,
     type: Annotated[
-        list[str] | None, typer.Option(metavar="TYPE", help="Repeatable, as workflow.run.*; all by default.")
+        list[str] | None,
+        typer.Option(metavar="TYPE", help="Repeatable, such as workflow.run.*; all by default."),
     ] = None,
     url: Annotated[
-        str | None, typer.Option(help="The address of a tunnel to this port, where the service is elsewhere.")
+        str | None,
+        typer.Option(help="The address of a tunnel to this port, if the service is on another machine."),
     ] = None,
     secret: Annotated[
         str | None,
-        typer.Option(help="Of a webhook that exists, and leads here; without it one is made."),
+        typer.Option(help="The secret of an existing webhook for this address; by default one is made."),
     ] = None,
     as_json: Json = False,
 ) -> None:

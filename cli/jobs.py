@@ -23,8 +23,10 @@ Type = Literal[
 ]
 Format = Literal["csv", "jsonl", "json"]
 JobId = Annotated[str, typer.Argument(metavar="ID")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="Where the results go.")]
-Written = Annotated[Format, typer.Option(help="What the results are written as.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", dir_okay=False, help="The file for the results.")
+]
+Written = Annotated[Format, typer.Option(help="The format of the results.")]
 
 _SHOWN = {
     "not_found": "ID", "type": "--type", "column": "--column", "name": "--name", "fields": "--fields",
@@ -42,13 +44,15 @@ def jobs_run(
         typer.FileBinaryRead,
         typer.Argument(metavar="FILE", help="CSV with a header; - reads standard input."),
     ],
-    type: Annotated[Type, typer.Option(help="What its targets are looked up as.")],
-    column: Annotated[str | None, typer.Option(help="The column with the targets; else it is found.")] = None,
-    name: Annotated[str | None, typer.Option(help="What the job is called.")] = None,
-    fields: Annotated[str | None, typer.Option(help="Only these, parted by commas.")] = None,
+    type: Annotated[Type, typer.Option(help="The kind of lookup for its targets.")],
+    column: Annotated[
+        str | None, typer.Option(help="The column with the targets; found by itself by default.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The name of the job.")] = None,
+    fields: Annotated[str | None, typer.Option(help="Only these fields, separated by commas.")] = None,
     output: Output = None,
     format: Written = "csv",
-    wait: Annotated[bool, typer.Option(help="For its end.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait for its end.")] = True,
     as_json: Json = False,
 ) -> None:
     """Look up all rows of a file, and write the results. Exits with 1 if the job was not completed.

@@ -27,7 +27,7 @@ _SHOWN = {"name": "NAME", "targets": "--targets", "too_many_lists": "NAME", "lis
 @commands.command("create")
 def lists_create(
     name: str,
-    type: Annotated[Type, typer.Option(help="What its targets are.")] = "email",
+    type: Annotated[Type, typer.Option(help="The type of its targets.")] = "email",
     targets: Targets = None,
     targets_file: TargetsFile = None,
     as_json: Json = False,

@@ -51,18 +51,18 @@ def lookup(
     ],
     target: Annotated[str, typer.Argument(metavar="TARGET")],
     fields: Annotated[
-        str | None, typer.Option(help="Only these, parted by commas: fields (location.city) or blocks.")
+        str | None, typer.Option(help="Only these, separated by commas: fields (location.city) or blocks.")
     ] = None,
     country: Annotated[
-        str | None, typer.Option(help="phone: of a number without its country code, as DE.")
+        str | None, typer.Option(help="phone: the country of a number without its country code, such as DE.")
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="company, websearch: the most people or results.")
     ] = None,
     offset: Annotated[
-        int | None, typer.Option(min=0, help="darkweb: how many to leave out; a page has 20.")
+        int | None, typer.Option(min=0, help="darkweb: how many to skip; a page has 20.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask every source anew.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask every source, without cached answers.")] = False,
     as_json: Json = False,
 ) -> None:
     """Look up a target, and show the known fields with their sources."""

@@ -35,12 +35,13 @@ _LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.2, 2.0
 @commands.command("create")
 def monitors_create(
     name: Annotated[str | None, typer.Argument(help="Its first target by default.")] = None,
-    type: Annotated[Type, typer.Option(help="What its targets are.")] = "email",
+    type: Annotated[Type, typer.Option(help="The type of its targets.")] = "email",
     targets: Targets = None,
     targets_file: TargetsFile = None,
     watched: Annotated[str | None, typer.Option("--list", metavar="ID|NAME", help="A list to watch.")] = None,
     tracked_fields: Annotated[
-        str | None, typer.Option(help="Tell of changes of these alone, separated by commas. All by default.")
+        str | None,
+        typer.Option(help="Report only changes of these fields, separated by commas. All by default."),
     ] = None,
     hourly: Annotated[bool, typer.Option("--hourly")] = False,
     daily: Annotated[bool, typer.Option("--daily")] = False,
@@ -48,10 +49,10 @@ def monitors_create(
     biweekly: Annotated[bool, typer.Option("--biweekly", help="Every two weeks.")] = False,
     monthly: Annotated[bool, typer.Option("--monthly", help="The default.")] = False,
     quarterly: Annotated[bool, typer.Option("--quarterly")] = False,
-    cron: Annotated[str | None, typer.Option(help="Five fields, as in '0 9 * * MON-FRI'.")] = None,
-    timezone: Annotated[str, typer.Option(help="In which these are read, as in Europe/Berlin.")] = "UTC",
+    cron: Annotated[str | None, typer.Option(help="Five fields, such as '0 9 * * MON-FRI'.")] = None,
+    timezone: Annotated[str, typer.Option(help="The time zone of these, such as Europe/Berlin.")] = "UTC",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Create nothing, and say what its runs would wait for.")
+        bool, typer.Option("--dry-run", help="Create nothing, and show what its runs would wait for.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -115,7 +116,7 @@ def monitors_show(monitor: Named, as_json: Json = False) -> None:
 def monitors_run(
     monitor: Named,
     wait: Annotated[
-        bool, typer.Option("--wait", help="For its end; exits with 1 if it was not completed.")
+        bool, typer.Option("--wait", help="Wait for its end; exits with 1 if it was not completed.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -168,7 +169,7 @@ def monitors_results(
     run_id: Annotated[
         str | None, typer.Argument(metavar="RUN", help="The last run that has results by default.")
     ] = None,
-    changes: Annotated[bool, typer.Option("--changes", help="Only of targets that have changed.")] = False,
+    changes: Annotated[bool, typer.Option("--changes", help="Only targets that have changed.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show the results of a run: all answers for programs, the changes for people."""

@@ -77,9 +77,11 @@ def runs_watch(run_id: RunId, as_json: Json = False) -> None:
 @commands.command("retry")
 def runs_retry(
     run_id: RunId,
-    from_step: Annotated[str | None, typer.Option(help="Do this step again, and all that needs it.")] = None,
+    from_step: Annotated[
+        str | None, typer.Option(help="Repeat this step, and all that depend on it.")
+    ] = None,
     version: Annotated[
-        int | None, typer.Option(help="Of the workflow; the one that the run ran by default.")
+        int | None, typer.Option(help="The version of the workflow; by default that of the run.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Exit with 1 if it was not completed.")] = False,
     as_json: Json = False,

@@ -57,7 +57,7 @@ def secrets_list(as_json: Json = False) -> None:
 @commands.command("delete")
 def secrets_delete(
     name: Name,
-    force: Annotated[bool, typer.Option("--force", help="Though workflows use it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete it even if workflows use it.")] = False,
     as_json: Json = False,
 ) -> None:
     """Delete a secret."""

@@ -15,7 +15,7 @@ CsvFile = Annotated[
     typer.FileBinaryRead,
     typer.Argument(metavar="FILE", help="CSV with a header; - reads standard input."),
 ]
-Column = Annotated[str | None, typer.Option(help="The column with the targets; else it is found.")]
+Column = Annotated[str | None, typer.Option(help="The column with the targets; found by itself by default.")]
 
 SHOWN = {
     "file": "FILE", "": "FILE", "column": "--column", "no_such_column": "--column",

@@ -13,7 +13,7 @@ from cli.printing import printable
 
 Type = Literal["email", "phone", "domain", "ip", "company", "darkweb"]
 Targets = Annotated[
-    list[str] | None, typer.Option(help="Repeatable; separated by commas but for company and darkweb.")
+    list[str] | None, typer.Option(help="Repeatable; separated by commas, except for company and darkweb.")
 ]
 TargetsFile = Annotated[
     typer.FileBinaryRead | None, typer.Option(help="One target a line; - reads standard input.")

@@ -25,13 +25,13 @@ _LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.2, 2.0
 
 @commands.command("send")
 def uploads_send(
-    workflow: Annotated[str, typer.Argument(metavar="ID|NAME", help="A workflow that takes files.")],
+    workflow: Annotated[str, typer.Argument(metavar="ID|NAME", help="A workflow that accepts files.")],
     file: Annotated[
         typer.FileBinaryRead,
         typer.Argument(metavar="FILE", help="CSV with a header; - reads standard input."),
     ],
     wait: Annotated[
-        bool, typer.Option("--wait", help="For the end of all runs; exits with 1 if one has failed.")
+        bool, typer.Option("--wait", help="Wait for the end of all runs; exits with 1 if one has failed.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -27,7 +27,7 @@ _SHOWN = {"url": "URL", "events": "--events", "description": "--description", "f
 def webhooks_create(
     url: str,
     events: Events = None,
-    description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    description: Annotated[str | None, typer.Option(help="Its purpose.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a webhook. Its signing secret is shown this once."""

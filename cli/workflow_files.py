@@ -92,7 +92,9 @@ def workflows_apply(
 @commands.command("export")
 def workflows_export(
     workflow: Named,
-    as_yaml: Annotated[bool, typer.Option("--yaml", help="The default, but for files named .json.")] = False,
+    as_yaml: Annotated[
+        bool, typer.Option("--yaml", help="The default, except for files named .json.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Instead of standard output.")

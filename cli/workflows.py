@@ -23,7 +23,7 @@ commands = new_group("Workflows, on the service and as files.")
 Named = Annotated[str, typer.Argument(metavar="ID|NAME", help="A workflow.")]
 Input = Annotated[
     str | None,
-    typer.Option("--input", metavar="JSON|@FILE", help="What `trigger` is; @- reads standard input."),
+    typer.Option("--input", metavar="JSON|@FILE", help="The value of `trigger`; @- reads standard input."),
 ]
 Status = Literal["active", "paused", "draft"]
 
@@ -70,9 +70,11 @@ def workflows_run(
     workflow: Named,
     input: Input = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="For its end; exits with 1 if it was not completed.")
+        bool, typer.Option("--wait", help="Wait for its end; exits with 1 if it was not completed.")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="The same, and show each step as it goes.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Wait as well, and show each step as it runs.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Start a run of a workflow."""
@@ -120,8 +122,8 @@ def workflows_test(
 
 @commands.command("copy")
 def workflows_copy(
-    template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="Its id, as docs/templates.md has it.")],
-    name: Annotated[str | None, typer.Option(help="What the copy is called.")] = None,
+    template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="Its id, from docs/templates.md.")],
+    name: Annotated[str | None, typer.Option(help="The name of the copy.")] = None,
     secret: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A secret to store with it, as often as you like: you are asked for"
