@@ -18,7 +18,6 @@ from api.http.openapi import Application
 from api.http.pages import Derived
 from api.http.routetable import RouteTable
 from api.mcp.server import new_sessions
-from api.places import Places
 from api.routes import (
     audit,
     auth,
@@ -53,6 +52,7 @@ from api.routes import (
     webhooks,
     workflows,
 )
+from api.stream_slots import StreamSlots
 from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
 from models.accounts import sessions
@@ -162,8 +162,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         database,
         {
             sessions.CHANNEL: credentials.forget,
-            RESULT_CHANNEL: waiter.told,
-            FINISHED_CHANNEL: waiter.finished,
+            RESULT_CHANNEL: waiter.store_results,
+            FINISHED_CHANNEL: waiter.wake_finished,
             PROGRESS_CHANNEL: waiter.wake,
         },
     )
@@ -198,8 +198,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         housekeeping=housekeeping,
         write_probe=write_probe,
         waiter=waiter,
-        streams=Places(settings.max_streams),
-        ingest_waits=Places(settings.max_ingest_waits),
+        streams=StreamSlots(settings.max_streams),
+        ingest_waits=StreamSlots(settings.max_ingest_waits),
         outbound=outbound,
         lookups=lookups,
         bulk_searches=BulkSearches(lookups),

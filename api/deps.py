@@ -19,7 +19,7 @@ from temporalio.client import Client
 from api.auth.credentials import Caller, Credentials, presented
 from api.context import context_of
 from api.housekeeping import Housekeeping
-from api.places import Places
+from api.stream_slots import StreamSlots
 from api.write_probe import WriteProbe
 from database import Connection, Database, Listener, Notifier
 from models.audit import Actor
@@ -61,8 +61,8 @@ class Services:
     housekeeping: Housekeeping
     write_probe: WriteProbe
     waiter: RunWaiter
-    streams: Places
-    ingest_waits: Places
+    streams: StreamSlots
+    ingest_waits: StreamSlots
     outbound: Outbound
     lookups: Lookups
     bulk_searches: BulkSearches

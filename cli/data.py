@@ -13,7 +13,7 @@ from cli.groups import new_group
 from cli.printing import Json, print_data
 
 if TYPE_CHECKING:
-    from providers.dataset_refresh import Fetched
+    from providers.dataset_refresh import FetchResult
 
 commands = new_group("The lookup data on this machine.")
 
@@ -50,7 +50,7 @@ def data_fetch(
         raise typer.Exit(ExitCode.DATA)
 
 
-def _lines(results: list[Fetched]) -> list[str]:
+def _lines(results: list[FetchResult]) -> list[str]:
     """Return a line for each dataset, then the missing ones with the fields that depend on them."""
     lines: list[str] = []
     for result in results:

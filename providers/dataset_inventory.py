@@ -17,7 +17,7 @@ State = Literal["installed", "not_refreshed", "missing"]
 
 
 @dataclass(frozen=True)
-class Stock:
+class DatasetStatus:
     """The state of one dataset.
 
     Attributes:
@@ -38,7 +38,7 @@ class Stock:
     failure: str | None
 
 
-def take_stock(settings: Settings) -> list[Stock]:
+def take_stock(settings: Settings) -> list[DatasetStatus]:
     """Return the state of each dataset that this machine needs."""
     known = installed.read_manifest(settings.data).datasets
     failures = installed.read_failures(settings.data)
@@ -51,10 +51,10 @@ def take_stock(settings: Settings) -> list[Stock]:
 
 def _stock(
     dataset: Dataset, settings: Settings, known: installed.Installed | None, failure: str | None
-) -> Stock:
+) -> DatasetStatus:
     usable = known if known and installed.is_whole(settings.data, known) else None
     state: State = "missing" if usable is None else "not_refreshed" if failure else "installed"
-    return Stock(dataset.name, state, fields_of(dataset.name), dataset.optional, usable, failure)
+    return DatasetStatus(dataset.name, state, fields_of(dataset.name), dataset.optional, usable, failure)
 
 
 def is_wanted(dataset: Dataset, settings: Settings) -> bool:

@@ -42,7 +42,7 @@ _SHRINKS_NOT = timedelta(days=30)
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchResult:
     """The result of fetching one dataset.
 
     Attributes:
@@ -75,7 +75,7 @@ async def fetch(
     if_missing: bool = False,
     report: Report,
     datasets: Mapping[str, Dataset] = DATASETS,
-) -> list[Fetched]:
+) -> list[FetchResult]:
     """Fetch the newest version of every needed dataset into the data folder.
 
     A dataset that cannot be fetched is reported as failed and keeps its old version; no error is raised.
@@ -104,7 +104,7 @@ async def fetch(
         return list(fetched)
 
 
-def _keep_failures(data: Path, fetched: Sequence[Fetched], *, if_missing: bool) -> None:
+def _keep_failures(data: Path, fetched: Sequence[FetchResult], *, if_missing: bool) -> None:
     """Store which datasets failed, for later inspection. Datasets that were not tried keep their entry."""
     tried = [one for one in fetched if not (if_missing and one.status == "present")]
     kept = installed.read_failures(data)
@@ -114,11 +114,11 @@ def _keep_failures(data: Path, fetched: Sequence[Fetched], *, if_missing: bool) 
         installed.write_failures(data, failures)
 
 
-async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> Fetched:
+async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> FetchResult:
     known = installed.whole(tools.settings.data, dataset.name)
     addresses = {origin.label: origin.address(tools.settings) for origin in dataset.origins}
     if if_missing and known and known.address in (*addresses.values(), ""):
-        return Fetched(dataset.name, "present", known.version, "already there")
+        return FetchResult(dataset.name, "present", known.version, "already there")
     reasons: list[str] = []
     if if_missing:
         recent = _recent(dataset, tools, addresses.values())
@@ -132,7 +132,7 @@ async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> Fetched
         try:
             download = await origin.obtain(dataset.name, tools, have)
             if download is None:
-                return Fetched(dataset.name, "present", have, f"the newest of {origin.label}")
+                return FetchResult(dataset.name, "present", have, f"the newest of {origin.label}")
             fetched = await _install(dataset, download, tools)
         except (DownloadError, OSError) as error:
             reasons.append(str(error))
@@ -143,7 +143,7 @@ async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> Fetched
             remember(tools.folder, dataset.name, download)
             return fetched
     status = "unavailable" if dataset.optional else "failed"
-    return Fetched(dataset.name, status, known.version if known else None, "; ".join(reasons))
+    return FetchResult(dataset.name, status, known.version if known else None, "; ".join(reasons))
 
 
 def _recent(dataset: Dataset, tools: Tools, addresses: Iterable[str]) -> Download | None:
@@ -152,7 +152,7 @@ def _recent(dataset: Dataset, tools: Tools, addresses: Iterable[str]) -> Downloa
     return next((one for one in found if one is not None), None)
 
 
-async def _install(dataset: Dataset, download: Download, tools: Tools) -> Fetched:
+async def _install(dataset: Dataset, download: Download, tools: Tools) -> FetchResult:
     """Build the dataset, and install the result."""
     data = tools.settings.data
     started = time.monotonic()
@@ -172,7 +172,7 @@ async def _install(dataset: Dataset, download: Download, tools: Tools) -> Fetche
         address=download.address,
         mirror=download.mirror,
     )
-    return Fetched(dataset.name, "installed", download.version, f"from {download.origin}")
+    return FetchResult(dataset.name, "installed", download.version, f"from {download.origin}")
 
 
 def _check_size(files: Mapping[str, Path], before: Installed | None) -> None:

@@ -38,7 +38,7 @@ _UNHEARD = (
 )
 
 
-class Found(NamedTuple):
+class CheckResult(NamedTuple):
     """The report on a document, and what its definition reads if the document is valid."""
 
     report: Report
@@ -54,7 +54,7 @@ async def check(
     rules: Rules,
     automation_id: UUID | None = None,
     given_secrets: Mapping[str, str] | None = None,
-) -> Found:
+) -> CheckResult:
     """Check a document of an account, whatever permissions its author has.
 
     A new document may be a copy of a template. It may then lack secrets, monitors and inputs, and is a draft.
@@ -77,7 +77,7 @@ async def check(
         names = await secrets.names(connection, account_id) | given_secrets.keys()
         given = templates.fill_in(document, names) if automation_id is None else document
         if isinstance(given, Finding):
-            return Found(Report(None, "draft", [given], []), None)
+            return CheckResult(Report(None, "draft", [given], []), None)
         is_copy = given is not document and document["template_id"] is not None
         given, ambiguous = await resolve_names(connection, account_id, given)
         heard = await endpoints.has_listener(connection, account_id, "workflow.alert")
@@ -88,23 +88,27 @@ async def check(
             *await sub_workflows.errors_of(connection, account_id, automation_id, given),
         ]
     known = (names, rules.networks, rules.lookup_fields, rules.answers)
-    found: Found = await pool.run(account_id, None, _found, given, *known)
+    found: CheckResult = await pool.run(account_id, None, _found, given, *known)
     errors = [*found.report.errors, *unknown]
     if is_copy and len(errors) < MAX_FINDINGS and all(error.code in _LACKING for error in errors):
         found = await _of_copy(pool, account_id, given, found, errors)
     elif errors:
-        return Found(Report(None, found.report.status, errors, found.report.warnings), None)
+        return CheckResult(Report(None, found.report.status, errors, found.report.warnings), None)
     report, readings = found
     assert report.definition is not None and readings is not None
     if unused := [*_unused_secrets(given_secrets, readings.secrets)]:
-        return Found(Report(None, report.status, unused, report.warnings), None)
+        return CheckResult(Report(None, report.status, unused, report.warnings), None)
     unheard = [] if heard else [*_unheard(report)]
-    return Found(report._replace(warnings=[*report.warnings, *unheard]), readings)
+    return CheckResult(report._replace(warnings=[*report.warnings, *unheard]), readings)
 
 
 async def _of_copy(
-    pool: ProcessPool, account_id: UUID, given: dict[str, Any], found: Found, errors: Collection[Finding]
-) -> Found:
+    pool: ProcessPool,
+    account_id: UUID,
+    given: dict[str, Any],
+    found: CheckResult,
+    errors: Collection[Finding],
+) -> CheckResult:
     """Return a copy of a template as a draft, with a warning for everything it lacks."""
     definition = found.report.definition or _definition_of(given)
     shown = definition.model_dump(mode="json", include={"trigger"}, exclude_unset=True)
@@ -116,7 +120,7 @@ async def _of_copy(
     if not lacking:
         return found
     report = Report(definition, "draft", [], [*lacking, *found.report.warnings])
-    return Found(report, found.readings or await readings_of(pool, account_id, definition))
+    return CheckResult(report, found.readings or await readings_of(pool, account_id, definition))
 
 
 def _unused_secrets(given: Collection[str], used: Collection[str]) -> Iterator[Finding]:
@@ -190,9 +194,11 @@ def _found(
     networks: Networks,
     fields: LookupFields,
     answers: Answers,
-) -> Found:
+) -> CheckResult:
     report = definitions.validate(document, names, networks, fields, answers)
-    return Found(report, None if report.definition is None else automations.readings_of(report.definition))
+    return CheckResult(
+        report, None if report.definition is None else automations.readings_of(report.definition)
+    )
 
 
 def _readings(ask: Ask, definition: Definition) -> Readings:

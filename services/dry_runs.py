@@ -86,7 +86,7 @@ async def _release(database: Database, subject: limits.Subject, taken: datetime)
 
 
 @dataclass(frozen=True)
-class Given:
+class DryRunInput:
     """The inputs of a dry run.
 
     Attributes:
@@ -103,7 +103,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Outside:
+class DryRunResources:
     """The resources outside their process that dry runs use.
 
     Attributes:
@@ -149,11 +149,11 @@ def _is_decision(mock: Any) -> bool:
 
 async def do_dry_run(
     pool: ProcessPool,
-    outside: Outside,
+    outside: DryRunResources,
     account_id: UUID,
     workflow: WorkflowView,
     definition: JSONObject,
-    given: Given,
+    given: DryRunInput,
 ) -> RunView:
     """Do a dry run.
 
@@ -235,7 +235,7 @@ def _refuse_request(allowed: Networks, request: Request) -> StepError | None:
 
 
 async def _answer(
-    outside: Outside, account_id: UUID, asked: UUID | tuple[LookupStep, str]
+    outside: DryRunResources, account_id: UUID, asked: UUID | tuple[LookupStep, str]
 ) -> JSON | StepError | InputSchema:
     """Return the answer of a lookup, or the input schema of a workflow, or the error that stops it."""
     if not isinstance(asked, UUID):

@@ -118,7 +118,7 @@ def warn(
     fields = None
     if tracked or ignored:
         fields = watch(type, known_fields(KINDS[type].answer), tracked, ignored).keys()
-    asked = lookups.asked_for(type, fields)
+    asked = lookups.select_sources(type, fields)
     return warnings_of_monitor(asked, count, calendar.period().total_seconds())
 
 

@@ -127,7 +127,7 @@ def pace_of(
     can add nothing to the data on this machine.
 
     Args:
-        asked: the sources for these fields, from `Lookups.asked_for`.
+        asked: the sources for these fields, from `Lookups.select_sources`.
         kind: `ip` …
         fields: the only dotted fields and blocks that are wanted; None for all.
         count: the number of targets.

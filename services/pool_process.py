@@ -16,7 +16,7 @@ _MEMORY_BYTES = 1024 * 1024 * 1024
 _NICENESS = 5
 
 
-class Done(NamedTuple):
+class WorkResult(NamedTuple):
     """The result of finished work; any other message is a question."""
 
     result: Any
@@ -55,4 +55,4 @@ def main() -> None:
             work, arguments, named = _read(orders)
         except EOFError:
             return
-        say(Done(work(ask, *arguments, **named)))
+        say(WorkResult(work(ask, *arguments, **named)))

@@ -21,7 +21,7 @@ import logs
 from models.errors import Unavailable
 from process import python_like_this
 from services.keyed_locks import KeyedLocks
-from services.pool_process import LENGTH_BYTES, Done, framed
+from services.pool_process import LENGTH_BYTES, WorkResult, framed
 
 _SIZE = 2
 # Work with a counted budget ends within one or two seconds, even on a busy machine.
@@ -167,7 +167,7 @@ async def _done(process: Process, answer: Callable[[Any], Awaitable[Any]] | None
         await process.stdin.drain()
         length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES))
         said = pickle.loads(await process.stdout.readexactly(length))
-        if isinstance(said, Done):
+        if isinstance(said, WorkResult):
             return said.result
         assert answer is not None
         message = await answer(said)

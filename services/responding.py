@@ -24,7 +24,7 @@ from services.event_checks import UNDECIDED, Charge, ChecksWaiting, EventChecks
 from services.process_pool import PoolBusy, WorkLost
 
 
-class Failed(NamedTuple):
+class RenderingFailed(NamedTuple):
     """A failed rendering, with the reason, without values of the run."""
 
     code: str
@@ -33,7 +33,7 @@ class Failed(NamedTuple):
 
 async def respond(
     database: Database, checks: EventChecks, target: Target, run: RunView, charge: Charge
-) -> Response | Failed | None:
+) -> Response | RenderingFailed | None:
     """Return the workflow's answer for a run; None if it defines none for it.
 
     The answer is that of the version that the run used.
@@ -55,15 +55,15 @@ async def respond(
     roots = {reference.root for reference in ResponseTemplates(given).references}
     values = await _values(database, run, roots)
     if values is None:
-        return Failed("", f"It reads values of more than {ROOM} bytes.")
+        return RenderingFailed("", f"It reads values of more than {ROOM} bytes.")
     scope = await _scope(database, run, entry.name, roots, values)
     found = _rendered(scope, given, INLINE_NODES)
-    if isinstance(found, Failed) and found.code in UNDECIDED:
+    if isinstance(found, RenderingFailed) and found.code in UNDECIDED:
         try:
             raw = orjson.dumps(scope)
             return await checks.pooled(target.account_id, charge, _rendered, raw, given, MAX_NODES)
         except (ChecksWaiting, PoolBusy, WorkLost) as error:
-            return Failed(error.code, error.message)
+            return RenderingFailed(error.code, error.message)
     return found
 
 
@@ -110,10 +110,10 @@ async def _scope(
     return scope
 
 
-def _rendered(scope: Mapping[str, Any], given: Respond, nodes: int) -> Response | Failed:
+def _rendered(scope: Mapping[str, Any], given: Respond, nodes: int) -> Response | RenderingFailed:
     try:
         return ResponseTemplates(given).render(scope, Budget(nodes))
     except RespondError as error:
-        return Failed("", str(error))
+        return RenderingFailed("", str(error))
     except ExpressionError as error:
-        return Failed(error.code, error.message)
+        return RenderingFailed(error.code, error.message)

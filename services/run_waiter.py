@@ -95,7 +95,7 @@ class Watcher(Generic[Seen]):
 class RunWaiter:
     """The tasks that wait for runs and jobs, in this process.
 
-    `finished` is the handler of `FINISHED_CHANNEL`.
+    `wake_finished` is the handler of `FINISHED_CHANNEL`.
 
     `closed`: no task should wait any longer, because the process is about to stop.
     """
@@ -112,7 +112,7 @@ class RunWaiter:
         self.closed = False
 
     def listen_with(self, listener: Listener) -> None:
-        """Receive the ends of runs from `listener`, which calls `finished`."""
+        """Receive the ends of runs from `listener`, which calls `wake_finished`."""
         self._listener = listener
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class RunWaiter:
             for event in events:
                 event.set()
 
-    def finished(self, payload: str) -> None:
+    def wake_finished(self, payload: str) -> None:
         """Wake the tasks that wait for the runs with these comma-separated ids."""
         for run_id in payload.split(","):
             self._heard.setdefault(run_id, None)
@@ -130,7 +130,7 @@ class RunWaiter:
         while len(self._heard) > _MOST_HEARD:
             del self._heard[next(iter(self._heard))]
 
-    def told(self, payload: str) -> None:
+    def store_results(self, payload: str) -> None:
         """Store the results of runs whose ends will be announced next."""
         for result in read(payload):
             self._heard[str(result.run_id)] = result

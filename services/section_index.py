@@ -51,7 +51,7 @@ class Section:
     weight: float = 1.0
 
 
-class Found(NamedTuple):
+class SectionMatch(NamedTuple):
     """A matching section, its best matching paragraph (shortened, without markup), and the score."""
 
     section: Section
@@ -84,7 +84,7 @@ class SectionIndex:
                 self._found_in[term][number] = count
         self._usual_length = sum(self._lengths) / len(self._lengths)
 
-    def search(self, query: str, limit: int) -> list[Found]:
+    def search(self, query: str, limit: int) -> list[SectionMatch]:
         """Return the sections that match the words of `query` best, best first.
 
         Args:
@@ -110,7 +110,7 @@ class SectionIndex:
         }
         best = sorted(ranked, key=lambda number: (-ranked[number], number))
         return [
-            Found(self._sections[number], self._excerpt(number, terms), round(ranked[number], 3))
+            SectionMatch(self._sections[number], self._excerpt(number, terms), round(ranked[number], 3))
             for number in best[: max(1, min(limit, MOST_RESULTS))]
         ]
 

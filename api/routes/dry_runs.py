@@ -18,7 +18,7 @@ from models.accounts import secrets
 from models.automations import automation_views
 from models.automations.automation_views import WorkflowView
 from models.runs.run_views import RunView
-from services.dry_runs import Given, Outside, do_dry_run, only_one
+from services.dry_runs import DryRunInput, DryRunResources, do_dry_run, only_one
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 
@@ -81,8 +81,8 @@ async def test_workflow(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
         names = await secrets.names(connection, caller.account_id)
-    given = Given(body.input, _readable(workflow, body.request), body.mocks, names)
-    outside = Outside(services.lookups, services.database, services.settings.allow_private_networks)
+    given = DryRunInput(body.input, _readable(workflow, body.request), body.mocks, names)
+    outside = DryRunResources(services.lookups, services.database, services.settings.allow_private_networks)
     async with only_one(services.database, caller.account_id):
         definition = await _definition(services, caller, workflow, body.steps)
         return await do_dry_run(services.pool, outside, caller.account_id, workflow, definition, given)

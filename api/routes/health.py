@@ -26,7 +26,7 @@ from models.monitors.queue import RUNS
 from models.runs import run_counts, run_work, setbacks, stuck_runs, workers
 from models.views import View
 from models.webhooks import delivery_recovery
-from providers.dataset_inventory import State, Stock, take_stock
+from providers.dataset_inventory import DatasetStatus, State, take_stock
 
 router = APIRouter(tags=["service"], route_class=StrictRoute)
 
@@ -169,6 +169,6 @@ async def _temporal(services: Services) -> str:
     return "ok" if healthy else "not serving"
 
 
-def _data(stock: Sequence[Stock]) -> str:
+def _data(stock: Sequence[DatasetStatus]) -> str:
     missing = [one.name for one in stock if one.state == "missing" and not one.optional]
     return f"missing: {', '.join(missing)}" if missing else "ok"

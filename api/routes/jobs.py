@@ -87,7 +87,7 @@ async def create_job(
         job = await jobs.get(connection, caller.account_id, job_id)
     services.notifier.notify(CHANGED_CHANNEL)
     response.headers["Location"] = f"/api/bulk-jobs/{job_id}"
-    warnings = pacing.warnings_of(services.lookups.asked_for(job.type, job.fields), job)
+    warnings = pacing.warnings_of(services.lookups.select_sources(job.type, job.fields), job)
     return job.model_copy(update={"warnings": warnings or None})
 
 

@@ -31,7 +31,7 @@ from models.runs.run_views import RunStatus, RunView
 from models.views import View, to_json
 from services import responding
 from services.event_checks import Charge
-from services.responding import Failed
+from services.responding import RenderingFailed
 
 _log = logs.get(__name__)
 
@@ -113,7 +113,7 @@ async def _of_ended(services: Services, target: Target, run: RunView | Result, c
         if isinstance(output, Omitted):  # for a group of runs that are read together
             output = await read_output(services, target.account_id, run.id)
         result = RunResult(run_id=run.id, status=run.status, output=output, error=run.error)
-    elif isinstance(found, Failed):
+    elif isinstance(found, RenderingFailed):
         # The intended answer is unknown, and the whole output may reveal more than it.
         _log.warning("respond_failed", reason=found.message)
         error = {"code": "respond_failed", "message": f"The trigger's respond has failed: {found.message}"}

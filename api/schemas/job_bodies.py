@@ -87,7 +87,7 @@ class GivenJob:
         else:
             assert self._form is not None
             upload = await open_csv(pool, account_id, body.type, self._form.chunks(), body.column)
-        asked = services.lookups.asked_for(body.type, self._fields)
+        asked = services.lookups.select_sources(body.type, self._fields)
         left_out = [source.spec.name for source in asked.left_out]
         new = NewJob(body.type, body.name, self._fields, upload.header, price_of(body.type), left_out)
         return new, upload

@@ -18,7 +18,7 @@ from starlette.types import Send
 
 import logs
 from api.deps import Services
-from api.places import Place, PlacedStream
+from api.stream_slots import SlotStream, StreamSlot
 from models.errors import Unauthenticated
 from providers.lookup.result import LookupResult
 from services.bulk_searches import Answer, BulkSearch
@@ -111,10 +111,10 @@ def json_lines(media_type: str) -> Form:
     )
 
 
-class BulkStream(PlacedStream):
+class BulkStream(SlotStream):
     """A stream of answers. Lookups stop when the client has left."""
 
-    def __init__(self, place: Place, form: Form, content: AsyncGenerator[bytes]) -> None:
+    def __init__(self, place: StreamSlot, form: Form, content: AsyncGenerator[bytes]) -> None:
         super().__init__(place, content, media_type=form.media_type, headers={"X-Accel-Buffering": "no"})
         self._content = content
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 import logs
 from api.deps import Services
 from api.http.openapi import problems
-from api.places import Place, PlacedStream
+from api.stream_slots import SlotStream, StreamSlot
 from models.errors import NotFound, Unauthenticated
 from models.views import to_json
 from services.run_waiter import Seen, Watcher
@@ -60,10 +60,10 @@ def digest_of(state: Sequence[Any]) -> str:
     return hashlib.blake2b(orjson.dumps(state), digest_size=12).hexdigest()
 
 
-def streamed(place: Place, events: AsyncGenerator[bytes]) -> StreamingResponse:
+def streamed(place: StreamSlot, events: AsyncGenerator[bytes]) -> StreamingResponse:
     """Return the answer with these events; proxies must not buffer them. It releases the place at its end."""
     headers = {"X-Accel-Buffering": "no"}
-    return PlacedStream(place, events, media_type="text/event-stream", headers=headers)
+    return SlotStream(place, events, media_type="text/event-stream", headers=headers)
 
 
 async def follow(

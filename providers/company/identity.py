@@ -28,7 +28,7 @@ _CERTAIN = 100
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedCompany:
     """The target of a search: a name, or the company of a domain."""
 
     name: str
@@ -66,8 +66,8 @@ def normalise(text: str, pointer: str) -> Query:
         raise _invalid(pointer, "This is an e-mail address; only its domain belongs here")
     domain = None if " " in name else registered(name)
     if domain is not None:
-        return Query("company", domain, Wanted(domain.partition(".")[0], domain))
-    return Query("company", folded_name(name), Wanted(name), name)
+        return Query("company", domain, WantedCompany(domain.partition(".")[0], domain))
+    return Query("company", folded_name(name), WantedCompany(name), name)
 
 
 def _invalid(pointer: str, complaint: str) -> Invalid:
@@ -89,7 +89,7 @@ def by(name: str) -> Callable[[Query], Query]:
     """Return an `asks` for a source that knows companies by the id `name` alone."""
 
     def asks(query: Query) -> Query:
-        if isinstance(query.value, Wanted):
+        if isinstance(query.value, WantedCompany):
             return query
         return replace(query, text=f"{name}:{getattr(query.value, name)}")
 
@@ -106,7 +106,7 @@ def likeness(wanted: str, name: str, others: tuple[str, ...] = ()) -> int:
 
 
 def candidate(
-    wanted: Wanted,
+    wanted: WantedCompany,
     name: str,
     ids: Company,
     *,

@@ -19,7 +19,7 @@ import httpx
 
 from models.names import company_name
 from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, by, candidate, candidates, registered
+from providers.company.identity import Company, WantedCompany, by, candidate, candidates, registered
 from providers.sources.base import (
     Context,
     Evidence,
@@ -42,18 +42,18 @@ _lists: WeakKeyDictionary[httpx.AsyncClient, tuple[float, _Index]] = WeakKeyDict
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The list's entries: number and name of each company."""
 
-    wanted: Wanted
+    wanted: WantedCompany
     companies: list[tuple[str, str]]
 
 
 async def fetch(query: Query, context: Context) -> Any:
     """Search the list, or read the file of a company; None if the SEC does not know it."""
-    if isinstance(query.value, Wanted):
+    if isinstance(query.value, WantedCompany):
         index = await _list(context)
-        return Found(query.value, index.get(company_name(query.value.name), []))
+        return SearchResult(query.value, index.get(company_name(query.value.name), []))
     response = await context.client.get(
         f"{context.base_url}/submissions/CIK{query.value.cik}.json",
         headers=user_agent(context),
@@ -95,7 +95,7 @@ def parse(raw: Any) -> Fields:
     """Read the list's entries or the company's file."""
     if raw is None:
         return {}
-    if isinstance(raw, Found):
+    if isinstance(raw, SearchResult):
         return candidates(
             candidate(raw.wanted, name, Company(cik=cik), country="United States")
             for cik, name in raw.companies
@@ -146,7 +146,7 @@ SOURCE = RemoteSource(
     fetch,
     parse,
     takes=lambda query: (
-        query.value.domain is None if isinstance(query.value, Wanted) else query.value.cik is not None
+        query.value.domain is None if isinstance(query.value, WantedCompany) else query.value.cik is not None
     ),
     asks=by("cik"),
 )

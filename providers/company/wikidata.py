@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from providers.company import claims
 from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, by, candidate, candidates, likeness, registered
+from providers.company.identity import Company, WantedCompany, by, candidate, candidates, likeness, registered
 from providers.ip.countries import named_country
 from providers.sources.base import (
     Context,
@@ -42,38 +42,38 @@ _LANGUAGES = ("en", "mul")
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The items that a search returned."""
 
-    wanted: Wanted
+    wanted: WantedCompany
     entities: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Read:
+class ItemData:
     """One item, and the labels of the items that it refers to."""
 
     entity: dict[str, Any] | None
     labels: dict[str, str]
 
 
-async def fetch(query: Query, context: Context) -> Found | Read:
+async def fetch(query: Query, context: Context) -> SearchResult | ItemData:
     """Search for the company, or read its item."""
-    if isinstance(query.value, Wanted):
+    if isinstance(query.value, WantedCompany):
         return await _search(query.value, context)
     told = await _entities([query.value.wikidata], "labels|descriptions|claims", context)
     entity = next(
         iter(told.values()), {"missing": ""}
     )  # under another id, if it was merged into another item
     if "missing" in entity:
-        return Read(None, {})
+        return ItemData(None, {})
     named = list(dict.fromkeys(_named(entity)))[:_MOST_LABELS]
     others = await _entities(named, "labels", context) if named else {}
     labels = {one: _label(other) for one, other in others.items()}
-    return Read(entity, {one: label for one, label in labels.items() if label})
+    return ItemData(entity, {one: label for one, label in labels.items() if label})
 
 
-async def _search(wanted: Wanted, context: Context) -> Found:
+async def _search(wanted: WantedCompany, context: Context) -> SearchResult:
     told = await _ask(
         context,
         action="wbsearchentities",
@@ -89,7 +89,7 @@ async def _search(wanted: Wanted, context: Context) -> Found:
         if wanted.domain or likeness(wanted.name, hit.get("label", ""), tuple(_matched(hit)))
     ]
     props = "labels|aliases|descriptions|claims"
-    return Found(wanted, await _entities(hits[:_READ], props, context) if hits else {})
+    return SearchResult(wanted, await _entities(hits[:_READ], props, context) if hits else {})
 
 
 def _matched(hit: dict[str, Any]) -> list[str]:
@@ -128,14 +128,14 @@ async def _ask(context: Context, **parameters: str) -> dict[str, Any]:
     return answer
 
 
-def parse(raw: Found | Read) -> Fields:
-    """Read the search results, or the item."""
-    if isinstance(raw, Read):
+def parse(raw: SearchResult | ItemData) -> Fields:
+    """ItemData the search results, or the item."""
+    if isinstance(raw, ItemData):
         return _profile(raw.entity, raw.labels) if raw.entity else {}
     return candidates(_candidate(raw.wanted, entity) for entity in raw.entities.values())
 
 
-def _candidate(wanted: Wanted, entity: dict[str, Any]) -> dict[str, Any] | None:
+def _candidate(wanted: WantedCompany, entity: dict[str, Any]) -> dict[str, Any] | None:
     if not any(claims.statements(entity, name) for name in _OF_COMPANIES):
         return None
     known = entity.get("aliases", {})
@@ -283,6 +283,6 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
-    takes=lambda query: isinstance(query.value, Wanted) or query.value.wikidata is not None,
+    takes=lambda query: isinstance(query.value, WantedCompany) or query.value.wikidata is not None,
     asks=by("wikidata"),
 )

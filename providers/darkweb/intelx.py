@@ -41,14 +41,14 @@ _MORE, _ALL, _NOT_YET = 0, 1, 3
 _TOO_MANY = 2
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The records, and whether the search ended within the timeout."""
 
     records: list[dict[str, Any]]
     ended: bool = True
 
 
-async def fetch(query: Query, context: Context) -> Found:
+async def fetch(query: Query, context: Context) -> SearchResult:
     """Search, and collect results until the timeout."""
     until = time.monotonic() + context.timeout - 1
     host, search = await _start(query, context)
@@ -64,13 +64,13 @@ async def fetch(query: Query, context: Context) -> Found:
         answer = _read(response, "records")
         records += answer["records"] or []
         if answer["status"] == _ALL or len(records) >= MOST:
-            return Found(records)
+            return SearchResult(records)
         if answer["status"] not in (_MORE, _NOT_YET):
             raise SourceError("error", "search_failed")
         if time.monotonic() + _BETWEEN_SECONDS > until:
             if not records:
                 raise SourceError("timeout", "search_timeout")
-            return Found(records, ended=False)
+            return SearchResult(records, ended=False)
 
 
 async def _start(query: Query, context: Context) -> tuple[str, str]:
@@ -119,7 +119,7 @@ def _read(response: httpx.Response, part: str) -> dict[str, Any]:
     return answer  # pyright: ignore[reportUnknownVariableType]
 
 
-def parse(raw: Found) -> Fields:
+def parse(raw: SearchResult) -> Fields:
     """Read the records, each once."""
     records = {r["systemid"]: r for r in raw.records if r["bucket"].startswith(_BUCKETS)}
     mentions = [_mention(record) for record in records.values()]

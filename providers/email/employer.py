@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from providers.company import abstractcompany, wikidata
-from providers.company.identity import Company, Wanted, registered
+from providers.company.identity import Company, WantedCompany, registered
 from providers.email.maildomain import is_companys
 from providers.sources.base import Context, Fields, Query, RemoteSource, SourceError
 
@@ -76,5 +76,5 @@ ABSTRACT = of_domain(abstractcompany.SOURCE, "abstractemployer", lambda domain: 
 WIKIDATA = of_domain(
     replace(wikidata.SOURCE, fetch=_item),
     "wikidataemployer",
-    lambda domain: Wanted(domain.partition(".")[0], domain),
+    lambda domain: WantedCompany(domain.partition(".")[0], domain),
 )

@@ -34,14 +34,14 @@ _GONE = frozenset({404})
 _HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The profiles that show the address, in the order of the search; and whether these are all."""
 
     profiles: list[dict[str, Any]]
     complete: bool
 
 
-async def fetch(query: Query, context: Context) -> Found:
+async def fetch(query: Query, context: Context) -> SearchResult:
     """Search for accounts, then read the profiles of the hits.
 
     The search matches words, so only profiles that show exactly this address are kept.
@@ -50,7 +50,7 @@ async def fetch(query: Query, context: Context) -> Found:
     logins = [hit["login"] for hit in told["items"]][:_MOST_READ]
     profiles = await asyncio.gather(*(_profile(context, login) for login in logins))
     exact = [one for one in profiles if one and (one["email"] or "").lower() == query.text]
-    return Found(exact, told["total_count"] <= len(logins) and not told["incomplete_results"])
+    return SearchResult(exact, told["total_count"] <= len(logins) and not told["incomplete_results"])
 
 
 async def _profile(context: Context, login: str) -> Any:
@@ -73,7 +73,7 @@ def _used_up(response: httpx.Response) -> bool:
     return response.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in response.headers
 
 
-def parse(found: Found) -> Fields:
+def parse(found: SearchResult) -> Fields:
     """Read the profiles: the first, completed from those of the same name. Others are other people's.
 
     Organisations count only if no user shows the address.

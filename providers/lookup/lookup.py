@@ -129,7 +129,7 @@ class Lookups:
         left_out = {source.spec.name for source in sources if is_left_out(source, settings)}
         self._leaves_out = bool(left_out)
         self._local = LocalSources(kinds, self._off, self._types, self._datasets, left_out)
-        self.known = OfflineAnswers(kinds, self._local, self._kept, self._fetcher)
+        self.offline_answers = OfflineAnswers(kinds, self._local, self._kept, self._fetcher)
 
     async def open(self) -> None:
         """Open the data on this machine now, so that the first lookup need not wait for that."""
@@ -204,7 +204,7 @@ class Lookups:
         """Return the network and country of an address from local data, `AS15169 US`, or else the address."""
         return network_of(self._kinds["ip"], self._local, address)
 
-    def asked_for(self, kind: str, fields: Collection[str] | None) -> AskedSources:
+    def select_sources(self, kind: str, fields: Collection[str] | None) -> AskedSources:
         """Return the sources that a job or a monitor asks for these fields of a kind; None for all fields.
 
         Returns:

@@ -49,7 +49,7 @@ class CreatedKey:
 
 
 @dataclass(frozen=True)
-class Suppressed:
+class SuppressionChange:
     """The suppression of a person: its current state, and whether it changed."""
 
     suppressed: bool
@@ -57,7 +57,7 @@ class Suppressed:
 
 
 @dataclass(frozen=True)
-class Resealed:
+class ResealCounts:
     """The counts for one kind of sealed values: resealed ones, and those that no key of the ring opens."""
 
     resealed: int
@@ -143,7 +143,7 @@ class ResetPassword:
 
 
 @dataclass(frozen=True)
-class Granted:
+class CreditGrant:
     """Credits that an operator granted.
 
     `repeated`: the reference was used before, and nothing was added now.
@@ -186,7 +186,7 @@ async def revoke_key(database_url: str, key_id: str, *, permanent: bool) -> None
 
 async def grant_credits(
     database_url: str, email: str, amount: int, *, reason: str, reference: str | None
-) -> Granted:
+) -> CreditGrant:
     """Add credits to an account. With a reference of the caller's, repetitions add nothing.
 
     Raises:
@@ -200,7 +200,7 @@ async def grant_credits(
             target = Target("credits", name=reference)
             changes = {"amount": amount, "reason": reason}
             await audit.record(connection, operator(account.id), "credits.granted", target, changes)
-    return Granted(account.email, change.amount, change.balance, reference, change.replayed)
+    return CreditGrant(account.email, change.amount, change.balance, reference, change.replayed)
 
 
 def operator(account_id: UUID) -> Actor:
@@ -243,7 +243,9 @@ def _checked_or_generated(password: str | None) -> tuple[str, str | None]:
     return password, None
 
 
-async def suppress_person(database_url: str, keyring: Keyring, person: str, *, lift: bool) -> Suppressed:
+async def suppress_person(
+    database_url: str, keyring: Keyring, person: str, *, lift: bool
+) -> SuppressionChange:
     """Suppress all lookups about a person, or allow them again.
 
     Args:
@@ -258,7 +260,7 @@ async def suppress_person(database_url: str, keyring: Keyring, person: str, *, l
     identifier = _identifier(person)
     async with _transaction(database_url) as connection:
         change = suppressions.remove if lift else suppressions.add
-        return Suppressed(not lift, await change(connection, keyring, identifier))
+        return SuppressionChange(not lift, await change(connection, keyring, identifier))
 
 
 async def erase_person(database_url: str, keyring: Keyring, person: str) -> list[Erased]:
@@ -279,7 +281,7 @@ async def erase_person(database_url: str, keyring: Keyring, person: str) -> list
         return await suppressions.erase(connection, keyring, KINDS, identifier)
 
 
-async def reseal(database_url: str, keyring: Keyring) -> dict[str, Resealed]:
+async def reseal(database_url: str, keyring: Keyring) -> dict[str, ResealCounts]:
     """Seal all permanently stored values with the first key of the ring; a repetition finds nothing to do.
 
     Each batch is a transaction of its own, so that the service can run meanwhile.
@@ -287,7 +289,7 @@ async def reseal(database_url: str, keyring: Keyring) -> dict[str, Resealed]:
     Raises:
         StartError: a serving process lacks the first key, and could no longer open the values.
     """
-    done: dict[str, Resealed] = {}
+    done: dict[str, ResealCounts] = {}
     async with opened(database_url) as database:
         async with database.connection() as connection:
             lacking = await processes.find_lacking(connection, keyring.fingerprints[0])
@@ -307,7 +309,7 @@ async def reseal(database_url: str, keyring: Keyring) -> dict[str, Resealed]:
                 resealed += batch.resealed
                 unreadable += batch.unreadable
                 after = batch.last
-            done[noun] = Resealed(resealed, unreadable)
+            done[noun] = ResealCounts(resealed, unreadable)
     return done
 
 

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from models.errors import TooManyStreams
 
 
-class Place:
+class StreamSlot:
     """One of an account's places, until it is released."""
 
     def __init__(self, taken: Counter[UUID], account_id: UUID) -> None:
@@ -31,14 +31,14 @@ class Place:
                 del taken[self._account_id]
 
 
-class Places:
+class StreamSlots:
     """A fixed number of places for each account, in this process."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._taken: Counter[UUID] = Counter()
 
-    def take(self, account_id: UUID) -> Place:
+    def take(self, account_id: UUID) -> StreamSlot:
         """Take a place.
 
         Raises:
@@ -46,7 +46,7 @@ class Places:
         """
         if self.are_taken(account_id):
             raise TooManyStreams(self._most)
-        return Place(self._taken, account_id)
+        return StreamSlot(self._taken, account_id)
 
     @contextmanager
     def taken(self, account_id: UUID) -> Generator[None]:
@@ -62,10 +62,10 @@ class Places:
         return self._taken[account_id] >= self._most
 
 
-class PlacedStream(StreamingResponse):
+class SlotStream(StreamingResponse):
     """A stream that holds a place until it ends."""
 
-    def __init__(self, place: Place, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, place: StreamSlot, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._place = place
 
