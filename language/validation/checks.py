@@ -49,9 +49,7 @@ from language.validation.sources import (
 FOR_EACH, IF = "for_each", "if"
 MAX_EXPRESSIONS = 1000
 MAX_EXPRESSION_CHARACTERS = 64 * 1024
-"""The limit for all steps and the trigger together: a workflow task must compile them in a fraction of a
-second.
-"""
+"""The limit for steps and trigger together: a workflow task must compile them well within a second."""
 
 
 class UnreadStep(StepBase):
@@ -175,10 +173,7 @@ def _all_needs(step_id: str, needs: dict[str, tuple[str, ...]]) -> set[str]:
 def _unknown_step(
     pointer: str, name: str, known: Iterable[str], definition: Definition, hint: str = ""
 ) -> Finding:
-    """Return the error for a step that cannot be named here; `known` are the possible names.
-
-    `hint` suggests another kind of reference.
-    """
+    """Return the error for a step that cannot be named here, with `hint` or the nearest of `known`."""
     if any(step.id == name for step in definition.steps):
         return Finding(pointer, "later_step", f"{name} is not an earlier step; move it up or name another.")
     message = f"There is no {called('step', name)}.{hint or suggestion(name, known)}"

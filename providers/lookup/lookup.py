@@ -120,12 +120,8 @@ class Lookups:
         self._fetcher = SourceFetcher(
             settings, self._admission, self._kept, outbound, self._datasets, self._types
         )
-        self._off = {
-            source.spec.name: switched_off(source, settings)
-            for kind in kinds.values()
-            for source in kind.sources
-        }
         sources = [source for kind in kinds.values() for source in kind.sources]
+        self._off = {source.spec.name: switched_off(source, settings) for source in sources}
         left_out = {source.spec.name for source in sources if is_left_out(source, settings)}
         self._leaves_out = bool(left_out)
         self._local = LocalSources(kinds, self._off, self._types, self._datasets, left_out)
@@ -191,9 +187,8 @@ class Lookups:
         result = await self._answer(question)
         if payer is None:
             return result
-        emit = (
-            partial(self.events.emit, payer) if await self.events.has_subscriber(payer.account_id) else None
-        )
+        has_subscriber = await self.events.has_subscriber(payer.account_id)
+        emit = partial(self.events.emit, payer) if has_subscriber else None
         if terms is not None:
             return await self.billing.charge(payer, terms, result, by_block=chosen.block > 0, emit=emit)
         if emit is not None:
