@@ -134,8 +134,8 @@ class DeliveryActivities:
         attempt = await delivery_attempts.attempt(self._outbound, self._keyring, delivery)
         # A test that is resent by hand is not repeated either.
         schedule = () if delivery.event_type == "webhook.test" else self._schedule
-        plan = delivery_attempts.plan(attempt, delivery.tries, schedule)
-        change = Change(batch_id, executor, delivery.delivery_id, attempt, *plan)
+        decision = delivery_attempts.decide_next(attempt, delivery.tries, schedule)
+        change = Change(batch_id, executor, delivery.delivery_id, attempt, *decision)
         if not await self._record(change):
             _log.warning("delivery_lost", delivery_id=str(delivery.delivery_id), batch_id=str(batch_id))
         self._on_capacity_freed()

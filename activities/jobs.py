@@ -201,7 +201,7 @@ class _ChunkWork:
     async def _known_of(self, rows: Sequence[_Row]) -> list[RowAnswer]:
         """Return the records of the targets that can be answered offline."""
         kind, fields, texts = self._chunk.type, self._chunk.fields, [row.wanted.target for row in rows]
-        answers = await self._lookups.known.find_many(
+        answers = await self._lookups.offline_answers.find_many(
             kind, texts, fields=fields, limit=limit_of(kind), waiter=self._waiter
         )
         known: list[RowAnswer] = []

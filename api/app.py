@@ -1,11 +1,9 @@
-"""The API application: `create_app(settings)` builds one, its lifespan opens and closes what it needs."""
+"""The API application: `create_app(settings)` builds it; its lifespan opens and closes its resources."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
@@ -15,12 +13,11 @@ from api.auth.credentials import Credentials
 from api.deps import Services
 from api.housekeeping import Housekeeping
 from api.http import errors
-from api.http.middleware import Edge
+from api.http.middleware import RequestMiddleware
 from api.http.openapi import Application
 from api.http.pages import Derived
 from api.http.routetable import RouteTable
 from api.mcp.server import new_sessions
-from api.places import Places
 from api.routes import (
     audit,
     auth,
@@ -55,15 +52,13 @@ from api.routes import (
     webhooks,
     workflows,
 )
+from api.stream_slots import StreamSlots
 from api.write_probe import WriteProbe
 from database import Database, Listener, Notifier
-from micro_batcher import MicroBatcher
 from models.accounts import sessions
-from models.automations.run_targets import RunTarget, ingest_targets
 from models.installation import root_key
 from models.jobs.jobs import PROGRESS_CHANNEL
-from models.runs.acceptance import RunAcceptance, RunRequest, accept
-from models.runs.run_bounds import TooManyRuns, UnfinishedRuns
+from models.runs.run_bounds import UnfinishedRuns
 from models.runs.run_results import RESULT_CHANNEL
 from models.runs.runs import FINISHED_CHANNEL
 from outbound.client import Outbound
@@ -71,7 +66,8 @@ from providers.lookup.lookup import Lookups
 from services.announcing import KeyAnnouncer
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
-from services.keyed_locks import Turns
+from services.ingest import IngestTargets, RunIntake
+from services.keyed_locks import KeyedLocks
 from services.process_pool import ProcessPool
 from services.rate_limiter import Limiter
 from services.run_waiter import RunWaiter
@@ -85,10 +81,10 @@ _POOL_SIZE = 8
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application. It opens the database, and connects to Temporal at the first call that needs it.
+    """Build the application. It opens the database, and connects to Temporal on the first call that needs it.
 
     Raises:
-        StartError: no database is set (the supervisor sets the embedded one's).
+        StartError: no database is set (the supervisor sets that of the embedded one).
     """
     if settings.database_url is None:
         raise StartError("DATABASE_URL is not set.", ExitCode.DATABASE)
@@ -107,7 +103,7 @@ def create_app(settings: Settings) -> FastAPI:
         summary="Look up, watch and automate",
         servers=[{"url": settings.address}],
         lifespan=lifespan,
-        middleware=[Middleware(Edge, settings=settings)],
+        middleware=[Middleware(RequestMiddleware, settings=settings)],
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -154,7 +150,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
-    """Open all services; `stack` closes them in the opposite order."""
+    """Open all services; `stack` closes them in reverse order."""
     assert settings.database_url is not None
     database = Database(settings.database_url.get_secret_value(), name="vedette-api", size=_POOL_SIZE)
     await database.open()
@@ -166,8 +162,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         database,
         {
             sessions.CHANNEL: credentials.forget,
-            RESULT_CHANNEL: waiter.told,
-            FINISHED_CHANNEL: waiter.finished,
+            RESULT_CHANNEL: waiter.store_results,
+            FINISHED_CHANNEL: waiter.wake_finished,
             PROGRESS_CHANNEL: waiter.wake,
         },
     )
@@ -202,41 +198,19 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         housekeeping=housekeeping,
         write_probe=write_probe,
         waiter=waiter,
-        streams=Places(settings.max_streams),
-        ingest_waits=Places(settings.max_ingest_waits),
+        streams=StreamSlots(settings.max_streams),
+        ingest_waits=StreamSlots(settings.max_ingest_waits),
         outbound=outbound,
         lookups=lookups,
         bulk_searches=BulkSearches(lookups),
         limiter=Limiter(database, settings),
         pool=pool,
         event_checks=EventChecks(pool),
-        turns=Turns(),
+        locks=KeyedLocks(),
         saves=SavePlaces(),
         signatures=Signatures(database, keyring),
-        ingest_targets=MicroBatcher(partial(_ingest_targets, database)),
+        ingest_targets=IngestTargets(database),
         unfinished_runs=unfinished,
-        accepting=MicroBatcher(partial(accept_together, database, unfinished), size=lambda event: event.size),
+        run_intake=RunIntake(database, unfinished),
         mcp=mcp_sessions,
     )
-
-
-async def _ingest_targets(database: Database, tokens: list[str]) -> list[RunTarget | Exception]:
-    async with database.connection() as connection:
-        return await ingest_targets(connection, tokens)
-
-
-async def accept_together(
-    database: Database, unfinished: UnfinishedRuns, events: list[RunRequest]
-) -> list[RunAcceptance | Exception]:
-    """Accept the events of accounts that have room for them or, when it raises before the commit, none."""
-    # Without keys and actors it is one statement, which needs no transaction around it.
-    several = any(event.dedupe_key is not None or event.actor is not None for event in events)
-    async with database.transaction() if several else database.connection() as connection:
-        counts = Counter(event.target.account_id for event in events)
-        full = await unfinished.find_full(connection, counts)
-        fitting = [event for event in events if event.target.account_id not in full]
-        accepted = iter(await accept(connection, fitting) if fitting else [])
-        return [
-            TooManyRuns(unfinished.most) if event.target.account_id in full else next(accepted)
-            for event in events
-        ]

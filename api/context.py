@@ -1,4 +1,4 @@
-"""What the service knows of one request while it answers it."""
+"""The state of one request while the service answers it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models.idempotency import Claim
 
 _SCOPE_KEY = "vedette"
 SOURCE = "vedette.source"
-"""Where the scope of a request that a tool makes says so; a client cannot set it."""
+"""The key in the scope of a request that a tool makes; a client cannot set it."""
 
 
 @dataclass(slots=True)
@@ -25,15 +25,15 @@ class RequestContext:
 
     Attributes:
         request_id: on every answer, in every problem document, and on every log line of the request.
-        source: by which door it came: a request of its own, or a tool of the MCP server.
-        task: what answers it, if that is to end when the client goes before there is an answer.
-        abandoned: whether it was ended for that.
-        client: the client's address; what a trusted proxy says it is, else the peer's.
-        headers: put on the answer, whichever it will be.
-        started: `time.perf_counter()` when the request came.
-        caller: who makes it, once someone has asked.
-        idempotency_key: what the header says, on a route that takes it.
-        claim: of that key, once it is made; `claim.id` names what must not happen twice.
+        source: its origin: a request of its own, or a tool of the MCP server.
+        task: the task that answers it, if it should end when the client leaves before the answer.
+        abandoned: whether the task was ended for that.
+        client: the client's address: as reported by a trusted proxy, else the peer's.
+        headers: added to the answer, whichever it will be.
+        started: `time.perf_counter()` when the request arrived.
+        caller: the caller, once a dependency has requested it.
+        idempotency_key: the value of the header, on a route that accepts it.
+        claim: of that key, once it is made; `claim.id` identifies the work that must not happen twice.
     """
 
     request_id: str
@@ -48,27 +48,27 @@ class RequestContext:
     abandoned: bool = False
 
     def end_with_client(self) -> None:
-        """Have the request end when its client goes: it only reads, or changes nothing before it commits."""
+        """End the request when its client leaves: it only reads, or changes nothing before its commit."""
         self.task = asyncio.current_task()
 
     def end_unanswered(self) -> None:
-        """Cancel what the client waits for no more; Postgres ends its statement."""
+        """Cancel a request whose client has left; Postgres ends its statement."""
         if self.task is not None and not self.abandoned:
             self.abandoned = True
             self.task.cancel()
 
 
 def attach(scope: Scope, context: RequestContext) -> None:
-    """Keep the context with its request."""
+    """Attach the context to its request."""
     scope[_SCOPE_KEY] = context
 
 
 def known_context(scope: Mapping[str, object]) -> RequestContext | None:
-    """The context of a request; None before it came to the middleware."""
+    """Return the context of a request; None before it reached the middleware."""
     found = scope.get(_SCOPE_KEY)
     return found if isinstance(found, RequestContext) else None
 
 
 def context_of(scope: Scope) -> RequestContext:
-    """The context of a request that came through the middleware."""
+    """Return the context of a request that came through the middleware."""
     return scope[_SCOPE_KEY]

@@ -1,4 +1,4 @@
-"""What routes depend on: the opened services, the caller and what it may do, ids in paths."""
+"""The dependencies of routes: the opened services, the caller and its permissions, ids in paths."""
 
 from __future__ import annotations
 
@@ -19,16 +19,13 @@ from temporalio.client import Client
 from api.auth.credentials import Caller, Credentials, presented
 from api.context import context_of
 from api.housekeeping import Housekeeping
-from api.places import Places
+from api.stream_slots import StreamSlots
 from api.write_probe import WriteProbe
 from database import Connection, Database, Listener, Notifier
-from micro_batcher import MicroBatcher
 from models.audit import Actor
 from models.automations.definitions import Rules
-from models.automations.run_targets import RunTarget
 from models.errors import Forbidden, Unauthenticated, Unavailable
 from models.identifiers import parse_id
-from models.runs.acceptance import RunAcceptance, RunRequest
 from models.runs.run_bounds import UnfinishedRuns
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
@@ -36,7 +33,8 @@ from providers.registry import answer_shapes, lookup_fields
 from sealing import Keyring
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
-from services.keyed_locks import Turns
+from services.ingest import IngestTargets, RunIntake
+from services.keyed_locks import KeyedLocks
 from services.process_pool import ProcessPool
 from services.rate_limiter import Limiter
 from services.run_waiter import RunWaiter
@@ -51,7 +49,7 @@ _INSERTING = "rows of files"
 
 @dataclass
 class Services:
-    """What the API process has open, for the time the application runs."""
+    """The resources that the API process holds open while the application runs."""
 
     settings: Settings
     database: Database
@@ -63,31 +61,31 @@ class Services:
     housekeeping: Housekeeping
     write_probe: WriteProbe
     waiter: RunWaiter
-    streams: Places
-    ingest_waits: Places
+    streams: StreamSlots
+    ingest_waits: StreamSlots
     outbound: Outbound
     lookups: Lookups
     bulk_searches: BulkSearches
     limiter: Limiter
     pool: ProcessPool
     event_checks: EventChecks
-    turns: Turns
+    locks: KeyedLocks
     saves: SavePlaces
     signatures: Signatures
-    ingest_targets: MicroBatcher[str, RunTarget]
+    ingest_targets: IngestTargets
     unfinished_runs: UnfinishedRuns
-    accepting: MicroBatcher[RunRequest, RunAcceptance]
+    run_intake: RunIntake
     mcp: StreamableHTTPSessionManager
 
     @asynccontextmanager
     async def inserting(self) -> AsyncGenerator[Connection]:
-        """A transaction for the rows of one file at a time, so that files leave others connections."""
-        async with self.turns.of(_INSERTING), self.database.transaction() as connection:
+        """Open a transaction for the rows of one file at a time, so files leave connections to others."""
+        async with self.locks.hold(_INSERTING), self.database.transaction() as connection:
             yield connection
 
 
 def services_of(request: Request) -> Services:
-    """The services of the application that answers `request`."""
+    """Return the services of the application that answers `request`."""
     return request.app.state.services
 
 
@@ -103,7 +101,7 @@ async def _end_with_client(request: Request) -> None:
 
 
 EndsWithClient = Depends(_end_with_client)
-"""On a route that changes nothing before its one commit: it ends when its client goes, as every GET does."""
+"""For a route that changes nothing before its one commit: it ends when its client leaves, as a GET does."""
 
 
 def _known_form(value: Any) -> UUID:
@@ -112,14 +110,14 @@ def _known_form(value: Any) -> UUID:
 
 _NOBODYS = UUID(int=0)
 Id = Annotated[UUID, BeforeValidator(_known_form)]
-"""An id in a path or query. What is not a UUID in canonical form becomes an id that nobody has: 404."""
+"""An id in a path or query. Text that is not a canonical UUID becomes an id of no object: 404."""
 
 
 async def caller_of(request: Request) -> Caller:
-    """Who makes the request; found once, however many dependencies ask.
+    """Return the caller of the request; found once, however many dependencies ask.
 
     Raises:
-        Unauthenticated: nobody valid.
+        Unauthenticated: there is no valid credential.
         Problem: 400, two different credentials.
     """
     context = context_of(request.scope)
@@ -136,7 +134,7 @@ async def caller_of(request: Request) -> Caller:
 
 
 class Authorisation(SecurityBase):
-    """A credential that may use a scope. In OpenAPI, the scope stands in the operation's `security`."""
+    """A check that a credential has a scope. In OpenAPI, the scope is in the operation's `security`."""
 
     def __init__(self, scope: str | None, *, session_only: bool) -> None:
         if session_only:
@@ -148,10 +146,10 @@ class Authorisation(SecurityBase):
         self.session_only = session_only
 
     async def __call__(self, request: Request) -> Caller:
-        """The caller.
+        """Return the caller.
 
         Raises:
-            Unauthenticated: nobody valid.
+            Unauthenticated: there is no valid credential.
             Forbidden: the wrong kind of credential, or one without the scope.
         """
         caller = await caller_of(request)
@@ -165,12 +163,12 @@ class Authorisation(SecurityBase):
 
 
 def authorised(scope: str | None, *, session_only: bool = False) -> Any:
-    """The dependency that gives a route its caller. Every path under /api/agent/ refuses sessions.
+    """Return the dependency that passes the caller to a route. Paths under /api/agent/ refuse sessions.
 
     Use it as `caller: Annotated[Caller, authorised("workflows")]`.
 
     Args:
-        scope: what the caller must be allowed; None for any valid credential.
+        scope: the scope that the caller needs; None for any valid credential.
         session_only: refuse keys.
     """
     scopes = [] if scope is None else [scope]
@@ -178,7 +176,7 @@ def authorised(scope: str | None, *, session_only: bool = False) -> Any:
 
 
 def actor(request: Request, caller: Caller) -> Actor:
-    """The caller as the audit log names it."""
+    """Return the caller in the form of the audit log."""
     context = context_of(request.scope)
     return Actor(
         account_id=caller.account_id,
@@ -192,14 +190,14 @@ def actor(request: Request, caller: Caller) -> Actor:
 
 
 def rules_for(services: Services, caller: Caller) -> Rules:
-    """What a workflow that this caller saves must meet."""
+    """Return the rules for a workflow that this caller saves."""
     networks = services.settings.allow_private_networks
     return Rules(networks, "lookups" in caller.scopes, lookup_fields(), answer_shapes())
 
 
 @contextmanager
 def needs_engine() -> Generator[None]:
-    """Around calls of `services.temporal`: a server that cannot be reached answers 503.
+    """Answer 503 if the Temporal server is unreachable during calls of `services.temporal`.
 
     The lazy client reports a failed first connection as a bare `RuntimeError`.
     """

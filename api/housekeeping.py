@@ -1,4 +1,4 @@
-"""What the API process does beside its requests: writes counters, adds them up, removes what has expired."""
+"""The background work of the API process: writing and summing counters, deleting expired rows."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Housekeeping:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start."""
         self._task = asyncio.create_task(self._run(), name="housekeeping")
 
     async def stop(self) -> None:
-        """Write what is counted, and stop."""
+        """Write the remaining counters, and stop."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

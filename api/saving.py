@@ -1,7 +1,7 @@
-"""Saving workflows: read what is needed, check it without a connection, store it if all is still as it was.
+"""The saving of workflows: read the inputs, check without a connection, store if nothing has changed.
 
-Checking a large document keeps a processor busy for a second: another process does it, and meanwhile no
-connection is held.
+Checking a large document keeps a processor busy for a second. Another process does it, and no connection is
+held meanwhile.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from services import checking, sub_workflows
 JSONObject = dict[str, Any]
 
 POOLED = ("too_busy", "work_lost")
-"""The codes of what a process of the pool could not do."""
+"""The codes of work that a process of the pool could not do."""
 
 REFUSED = ("saves_in_progress", *POOLED)
-"""The codes of a save that was not begun or not done."""
-# What it says is mostly meant: only who validates is told.
+"""The codes of a save that was not started or not done."""
+# Usually intended, so only validation reports it.
 _ONLY_OF_VALIDATION = {"field_of_trigger"}
 
 
@@ -42,12 +42,12 @@ async def check(
     automation_id: UUID | None = None,
     given_secrets: Mapping[str, str] | None = None,
 ) -> tuple[CheckedDefinition, DataReads]:
-    """The definition in a document, if it can be saved as this workflow, and what it reads.
+    """Return the definition in a document, if it can be saved as this workflow, and what it reads.
 
     Raises:
-        Invalid: naming everything that is wrong with it.
-        Forbidden: if it has lookup steps, and who saves it may not look things up.
-        PoolBusy, WorkLost: it was not begun in time, or its process has ended.
+        Invalid: with all errors in it.
+        Forbidden: if it has lookup steps, and the caller may not look things up.
+        PoolBusy, WorkLost: it was not started in time, or its process ended.
     """
     found = await checking.check(
         services.pool,
@@ -68,7 +68,7 @@ async def check(
 
 
 def check_agent(actor: Actor, document: JSONObject, readings: DataReads) -> None:
-    """Refuse an agent a new workflow that sends resume URLs, other than by the steps of a template.
+    """Refuse an agent a new workflow that sends resume URLs, except by the steps of a template.
 
     Raises:
         Forbidden: `person_required`.
@@ -78,11 +78,12 @@ def check_agent(actor: Actor, document: JSONObject, readings: DataReads) -> None
 
 
 async def create(services: Services, actor: Actor, document: JSONObject, rules: Rules) -> WorkflowView:
-    """Store a new workflow, a copy of a template perhaps, and the `secrets` that come with it.
+    """Store a new workflow, possibly a copy of a template, and the `secrets` that come with it.
 
     Raises:
-        Conflict: the account has one of the secrets, or as many workflows as it may. Nothing is stored then.
-        SavesInProgress: it was not begun.
+        Conflict: one of the secrets exists already, or the account has its most workflows. Nothing is stored
+            then.
+        SavesInProgress: it was not started.
         Invalid, Forbidden, PoolBusy, WorkLost: as `check` and `check_agent`.
     """
     given = secrets.read_given(document.get("secrets"))
@@ -99,7 +100,8 @@ async def _create(
         checked, readings = await check(services, actor.account_id, document, rules, given_secrets=given)
         check_agent(actor, document, readings)
         async with services.database.transaction() as connection:
-            # A copy that lacks a secret is a draft: what else is deleted now, it lacks too.
+            # A copy that lacks a secret is a draft. Other secrets that were deleted meanwhile are missing,
+            # too.
             lacking = any(warning.code == "unknown_secret" for warning in checked.warnings)
             others = set(readings.secrets) - given.keys()
             if lacking or await secrets.hold(connection, actor.account_id, others):
@@ -124,18 +126,18 @@ async def change(
 
     Args:
         services: of the application.
-        actor: whose workflow it is, and who changes it.
-        automation_id: which.
-        changes: fields of a definition, and `status`; those that nobody can set are ignored.
-        rules: what the result must meet.
+        actor: the owner of the workflow, and author of the change.
+        automation_id: the workflow.
+        changes: fields of a definition, and `status`; read-only ones are ignored.
+        rules: the rules for the result.
         expected_version: the version that the change is meant for, if the client named one.
 
     Raises:
         NotFound: unknown, or another account's.
         VersionMismatch: it has changed since.
-        SavesInProgress: it was not begun.
-        Invalid, Forbidden: as `check` and `agents.check_workflow_change`. What only stops a workflow is not
-            checked: a secret that is gone, or a key that may not look up, is no reason to let it go on.
+        SavesInProgress: it was not started.
+        Invalid, Forbidden: as `check` and `agents.check_workflow_change`. A change that only stops a workflow
+            is not checked, so a deleted secret or a key without lookups cannot keep it running.
     """
     changes = {name: changes[name] for name in sorted(changes) if name not in READ_ONLY}
 
@@ -159,7 +161,7 @@ async def restore(
 ) -> WorkflowView:
     """Store an earlier definition as a new version; the status stays.
 
-    Raises what `change` does; NotFound also if there is no such version.
+    Raises the errors of `change`, and NotFound if there is no such version.
     """
 
     async def document(connection: Connection, current: CurrentWorkflow) -> JSONObject:
@@ -182,9 +184,9 @@ async def _replace(
     rules: Rules | None,
     expected_version: int | None,
 ) -> WorkflowView:
-    """Store what `document` makes of the workflow as it stands; anew when it has changed meanwhile.
+    """Store the result of `document` for the current workflow; repeat it if the workflow changed meanwhile.
 
-    Without rules its definition is what is stored already.
+    Without rules, the definition is the stored one and is not checked.
     """
     while True:
         async with services.database.connection() as connection:

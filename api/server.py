@@ -1,4 +1,4 @@
-"""One API process: uvicorn over a socket that listens already."""
+"""One API process: uvicorn on a socket that listens already."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GRACE_SECONDS = 3
 
 
 def serve(settings: Settings, listener: socket.socket) -> None:
-    """Answer requests until SIGTERM or SIGINT, then finish those at work within three seconds.
+    """Answer requests until SIGTERM or SIGINT, then finish those in progress within three seconds.
 
     Raises:
         StartError: if the application does not start.
@@ -39,7 +39,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     server = ApiServer(config, app)
-    # uvicorn sends itself the signal that stopped it once more when it is done; it should end with 0.
+    # uvicorn raises the signal that stopped it again when it is done; the process should exit with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
     try:
@@ -50,19 +50,19 @@ def serve(settings: Settings, listener: socket.socket) -> None:
 
 
 class ApiServer(uvicorn.Server):
-    """Tidies up after its start; ends streams and waits for runs when it is to stop, not after the grace."""
+    """Freezes objects after its start; on a stop, ends streams and waits for runs before the grace period."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
         super().__init__(config)
         self._app = app
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and spare what stays from garbage collection."""
+        """Start, and exempt long-lived objects from garbage collection."""
         await super().startup(sockets)
         process.freeze_gc()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Wake who waits for runs, then stop."""
+        """Wake the waiting requests, then stop."""
         services: Services = self._app.state.services
         services.waiter.close()
         await super().shutdown(sockets)

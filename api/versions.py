@@ -1,11 +1,11 @@
-"""Which versions there are: of the package, and of the interface that it has."""
+"""The versions of the package and of its interface."""
 
 from __future__ import annotations
 
 from importlib.metadata import version
 
 PACKAGE = version("vedette")
-"""That of this release, as `vedette --version` says it."""
+"""The version of this release, as in `vedette --version`."""
 
 INTERFACE = "2.0.0"
-"""That of the HTTP interface; docs/changelog.md has its history."""
+"""The version of the HTTP interface; docs/changelog.md has its history."""

@@ -1,4 +1,4 @@
-"""What `/readyz` knows of whether the database can write, at the price of a write every few seconds."""
+"""The check of `/readyz` that the database can write, at the price of a write every few seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STUCK_SECONDS = 10.0
 
 
 class WriteProbe:
-    """Writes at most once in five seconds, and remembers what came of it."""
+    """Writes at most once in five seconds, and stores the result."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,7 +25,7 @@ class WriteProbe:
         self._began = float("-inf")
 
     async def problem(self) -> str | None:
-        """What stands in the way of writing, or None; a slow disk is waited for half a second only."""
+        """Return the obstacle to writing, or None; it waits for a slow disk only half a second."""
         now = time.monotonic()
         if (self._task is None or self._task.done()) and now - self._began >= _EVERY_SECONDS:
             self._began = now
@@ -50,4 +50,6 @@ class WriteProbe:
         except psycopg.Error as error:
             self._problem = refusal_of(error)
             if self._problem is None:
-                self._began = float("-inf")  # whoever reads at all finds the same, and tells
+                self._began = float(
+                    "-inf"
+                )  # a process that reads at all reaches the same result, and reports it

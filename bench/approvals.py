@@ -1,4 +1,4 @@
-"""Many runs that wait for somebody: what they take while they wait, and how soon they go on.
+"""Many runs that wait for a person: their resources while they wait, and the rate of resuming them.
 
     python -m bench.approvals [--runs 10000] [--clients 32]
 
@@ -36,7 +36,7 @@ STEPS: list[dict[str, Any]] = [
 
 
 async def ids_of(stack: Stack, status: str) -> list[UUID]:
-    """The unfinished runs that have a status."""
+    """Return the unfinished runs with a status."""
     url = stack.settings.database_url
     assert url is not None
     async with await psycopg.AsyncConnection[tuple[Any, ...]].connect(url.get_secret_value()) as connection:
@@ -45,7 +45,7 @@ async def ids_of(stack: Stack, status: str) -> list[UUID]:
 
 
 async def until(stack: Stack, status: str, wanted: int) -> None:
-    """Wait until so many unfinished runs have a status."""
+    """Wait until this many unfinished runs have a status."""
     started = time.monotonic()
     while len(await ids_of(stack, status)) != wanted:
         assert time.monotonic() - started < _DONE_SECONDS, f"not {wanted} runs are {status}"
@@ -53,18 +53,18 @@ async def until(stack: Stack, status: str, wanted: int) -> None:
 
 
 async def open_workflows(stack: Stack) -> int:
-    """How many workflows of runs Temporal has open."""
+    """Return the number of open workflows of runs in Temporal."""
     client = await connect(stack.settings, keyring_of(stack))
     return (await client.count_workflows(_OPEN)).count
 
 
 def keyring_of(stack: Stack) -> Keyring:
-    """The keys of a stack."""
+    """Return the keys of a stack."""
     return Keyring(root_keys(stack.settings, sealed_data_exists=True))
 
 
 async def resume_all(stack: Stack, run_ids: list[UUID], clients: int) -> float:
-    """Post to the resume URL of each run; in how many seconds."""
+    """Post to the resume URL of each run; return the seconds."""
     keyring = keyring_of(stack)
     paths = (f"/api/workflows/resume/{make_token(keyring, StepPosition(run_id, 0))}" for run_id in run_ids)
     requests = [load.request_bytes("POST", path, {}, b'{"by": "ada"}') for path in paths]
@@ -74,7 +74,7 @@ async def resume_all(stack: Stack, run_ids: list[UUID], clients: int) -> float:
 
 
 async def measure(stack: Stack, runs: int, clients: int) -> None:
-    """Print what they take, and how soon they go on."""
+    """Print the resources of waiting runs, and the rate of resuming them."""
     await stack.change_worker({})
     path = await workflow(stack, 0, {"steps": STEPS})
     before = stack.resident_mib()

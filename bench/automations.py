@@ -8,8 +8,8 @@
 
 Without arguments it prints a small table in about three minutes. Of many workflows, events go to one after
 the other. Offered, events come at an even pace, whether or not those before are answered; else each client
-sends when it has its answer. Every line has the runs a second, p50 and p99 from accepting to completing a
-run and of the answers, and the CPU seconds for 1,000 runs by process. docs/benchmarks.md says how to read it.
+sends when it has its answer. Every line has the runs a second, p50 and p99 from accepting to completing a run
+and of the answers, and the CPU seconds for 1,000 runs by process. docs/benchmarks.md says how to read it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ VARIANTS: dict[str, Changes] = {
 
 
 class Scale(NamedTuple):
-    """What the lines of a table have in common."""
+    """The common parameters of the lines of a table."""
 
     rows: int = MAX_ROWS
     workers: int = 1
@@ -67,7 +67,7 @@ class Cell(NamedTuple):
 
     @property
     def set(self) -> tuple[str, int, int, str]:
-        """Which workflows its events go to."""
+        """The key of the workflows that receive its events."""
         return self.shape, self.scale.workflows, self.scale.accounts, self.scale.execution
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Cell(NamedTuple):
 
 
 class Rig(NamedTuple):
-    """What lines are measured with; the sets are by what `Cell.set` says."""
+    """The tools of a measurement; `sets` is keyed by `Cell.set`."""
 
     stack: Stack
     bench: Bench
@@ -84,7 +84,7 @@ class Rig(NamedTuple):
     sets: dict[tuple[str, int, int, str], Workflows]
 
     def change_workers(self, changes: Changes, count: int = 1) -> None:
-        """Start so many workers with these changes, in place of those that run."""
+        """Replace the workers by this many with these changes."""
         self.runners.plain.run(self.stack.change_worker(changes, count))
 
     def warm_up(self, cell: Cell) -> None:
@@ -104,7 +104,7 @@ class Rig(NamedTuple):
 
 
 def compact() -> Iterator[Cell]:
-    """What a first look needs."""
+    """Yield the lines of a first overview."""
     for shape in SHAPES:
         yield Cell(Scale(), shape, 1, "waiting")
         yield Cell(Scale(), shape, 32, "waiting")
@@ -114,7 +114,7 @@ def compact() -> Iterator[Cell]:
 
 
 def chosen(arguments: argparse.Namespace) -> list[Cell]:
-    """What the command line asks for."""
+    """Return the lines that the command line requests."""
     workers: list[int] = arguments.workers
     sizes: list[tuple[int, int]] = [
         (number, min(number, accounts))
@@ -141,7 +141,7 @@ def chosen(arguments: argparse.Namespace) -> list[Cell]:
 
 
 def table(rig: Rig, cells: list[Cell], seconds: float, cold: bool) -> None:
-    """Measure and print line by line; each scale has workers of its own, each line if it is to be cold."""
+    """Measure and print line by line; each scale has workers of its own, each line if it is cold."""
     for scale, group in groupby(cells, lambda cell: cell.scale):
         print(f"\n{scale}, {seconds:g} s a line{', cold' * cold}")
         print(_heads("shape  clients"))
@@ -158,12 +158,12 @@ def table(rig: Rig, cells: list[Cell], seconds: float, cold: bool) -> None:
 
 
 def variants(rig: Rig, cell: Cell, seconds: float, rounds: int) -> None:
-    """The same load on differently built workers, in turns; then each against the worker as it is."""
+    """Compare the same load on different workers, in turns; then each with the normal worker."""
     found: dict[str, list[Figures]] = {name: [] for name in VARIANTS}
     print(f"\n{cell}, {seconds:g} s a line")
     print(_heads(""))
     for turn in range(rounds):
-        # There and back, so that a machine that slows down favours nobody.
+        # There and back, so that a machine that slows down favours no variant.
         for name in list(VARIANTS)[:: -1 if turn % 2 else 1]:
             rig.change_workers(VARIANTS[name])
             rows = int(VARIANTS[name].get("rows", cell.scale.rows))
@@ -178,7 +178,7 @@ def variants(rig: Rig, cell: Cell, seconds: float, rounds: int) -> None:
 
 
 def _means(figures: list[Figures]) -> list[float]:
-    """Rate, p50 and CPU without the load generator's."""
+    """Return the means of rate, p50 and CPU without the load generator's."""
     return [
         statistics.mean(one.rate for one in figures),
         statistics.mean(one.run_ms[0] for one in figures),

@@ -4,10 +4,10 @@
 
 `jobs`: a CSV file of so many IP addresses, then one of phone numbers, looked up in the data of `vedette data
 fetch`: until the upload is accepted, until the job has ended by Postgres' clock and by the client's, until
-its results are read. Then each once more beside neighbours, of whom one looks up an address and another has
-a run of the workflow `w1`, twenty times a second each. `slow`: the addresses beside a source over the network
-that allows one request a second. `streams`: `bulk-lookup` of so many e-mail addresses
-and searches of 100 queries, whose sources are on this machine and answer at once or after so many ms.
+its results are read. Then each once more beside neighbours, of whom one looks up an address and another has a
+run of the workflow `w1`, twenty times a second each. `slow`: the addresses beside a source over the network
+that allows one request a second. `streams`: `bulk-lookup` of so many e-mail addresses and searches of 100
+queries, whose sources are on this machine and answer at once or after so many ms.
 
 The most memory that a process had is told in MiB. The load generator shares the machine.
 """
@@ -41,7 +41,7 @@ NO_LIMITS = {f"VEDETTE_LIMIT_{name}": "off" for name in ("BULK", "IP", "LOOKUPS"
 
 @dataclass
 class Meanwhile:
-    """What goes on beside something: the neighbours' latencies in ms, the most memory by part in MiB."""
+    """Measurements beside a load: the neighbours' latencies in ms, the most memory by part in MiB."""
 
     lookups: list[float] = field(default_factory=list[float])
     runs: list[float] = field(default_factory=list[float])
@@ -61,7 +61,7 @@ def _share(took: Sequence[float], share: float) -> float:
 
 
 class Neighbours:
-    """Who looks up one address, or has one run, at a time, at a steady pace."""
+    """Neighbours that look up one address, or run one workflow, at a time, at a steady pace."""
 
     def __init__(self, stack: Stack, hook: str) -> None:
         """Prepare; `hook`: the path of the workflow's events."""
@@ -76,7 +76,7 @@ class Neighbours:
 
     @contextlib.asynccontextmanager
     async def beside(self, *, busy: bool = True) -> AsyncGenerator[Meanwhile]:
-        """Have them at it for the time of the block if they are `busy`, and look at the memory."""
+        """Run the neighbours during the block if `busy`, and measure the memory."""
         found, over = Meanwhile(), asyncio.Event()
         async with asyncio.TaskGroup() as group:
             if busy:
@@ -106,16 +106,16 @@ class Neighbours:
 
 
 def phones(count: int) -> list[str]:
-    """Numbers of San Francisco."""
+    """Return numbers of San Francisco."""
     return [f"+1415{2_000_000 + number * 7}" for number in range(count)]
 
 
 async def job(client: httpx.AsyncClient, type: str, targets: Sequence[str]) -> list[float]:
-    """Have these looked up; how many seconds it took.
+    """Run a job on these targets; return its durations in seconds.
 
     Returns:
         From the start of the upload until the job was accepted, until it had ended, and until the client saw
-        that; and for how long it read the results.
+            that; and for how long it read the results.
     """
     text = "\n".join([type, *targets, ""]).encode()
     started, began = time.perf_counter(), time.time()
@@ -143,7 +143,7 @@ HEADS = (
 
 
 async def jobs(stack: Stack, rows: int) -> None:
-    """Print how long jobs take, what they cost, and what neighbours wait for meanwhile."""
+    """Print the durations of jobs, their cost, and the neighbours' waiting times."""
     hook = await workflow(stack, 0, {"steps": SHAPES["w1"].steps(stack.echo)})
     neighbours = Neighbours(stack, hook)
     async with neighbours.beside():
@@ -166,7 +166,7 @@ async def jobs(stack: Stack, rows: int) -> None:
 
 
 async def beside_a_slow_source(stack: Stack, rows: int) -> None:
-    """Print how long a job of addresses takes where one source allows one request a second."""
+    """Print the duration of a job of addresses with a source that allows one request a second."""
     print(f"\n{'beside a slow source':24}{'202':>8}{'ended':>8}{'seen':>8}{'read':>8}{'rows/s':>8}")
     async with connected(stack) as client:
         await job(client, "ip", addresses(100, seed=6))

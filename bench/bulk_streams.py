@@ -17,13 +17,13 @@ from providers.sources.base import RemoteSource
 
 _SEARCHED = 100
 _SECONDS = 600.0
-# The one source in the network that each kind has here; `urlhausip` has the key of `urlhaus`.
+# The one network source of each kind here; `urlhausip` uses the key of `urlhaus`.
 _SOURCES = ("gravatar", "searxng", "gleif", "urlhaus", "urlhausip")
 
 
 @contextlib.asynccontextmanager
 async def connected(stack: Stack) -> AsyncGenerator[httpx.AsyncClient]:
-    """A client with the first account's key, for the time of the block."""
+    """Open a client with the first account's key, for the block."""
     headers = {"Authorization": f"Bearer {stack.key}"}
     async with httpx.AsyncClient(
         base_url=stack.url, headers=headers, trust_env=False, timeout=_SECONDS
@@ -32,7 +32,7 @@ async def connected(stack: Stack) -> AsyncGenerator[httpx.AsyncClient]:
 
 
 async def watch(stack: Stack, most: dict[str, int], over: asyncio.Event) -> None:
-    """Note the most memory of each part, in MiB, until it is over."""
+    """Record the most memory of each part, in MiB, until it is over."""
     while not over.is_set():
         for part, mib in stack.resident_mib().items():
             most[part] = max(mib, most.get(part, 0))
@@ -41,7 +41,7 @@ async def watch(stack: Stack, most: dict[str, int], over: asyncio.Event) -> None
 
 
 class LocalSource:
-    """Answers as all of these sources do, after `delay` seconds."""
+    """Answers like all of these sources, after `delay` seconds."""
 
     def __init__(self) -> None:
         self.delay = 0.0
@@ -50,13 +50,13 @@ class LocalSource:
         self._runner = web.AppRunner(app, access_log=None)
 
     async def start(self) -> str:
-        """Begin to answer; returns where."""
+        """Start answering; return the address."""
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         return f"http://127.0.0.1:{self._runner.addresses[0][1]}"
 
     async def stop(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         await self._runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -85,7 +85,7 @@ def _entity(name: str) -> dict[str, Any]:
 
 
 def only_from(url: str, chosen: Collection[str] = _SOURCES) -> dict[str, str]:
-    """Settings by which these sources are at the URL, and all others in the network are off."""
+    """Return settings by which these sources are at the URL, and all other network sources are disabled."""
     sources = (source for kind in KINDS.values() for source in kind.sources)
     names = {source.spec.name for source in sources if isinstance(source, RemoteSource)}
     off = {f"VEDETTE_PROVIDER_{name.upper()}_ENABLED": "0" for name in names.difference(chosen)}
@@ -95,7 +95,7 @@ def only_from(url: str, chosen: Collection[str] = _SOURCES) -> dict[str, str]:
 
 
 async def stream(client: httpx.AsyncClient, path: str, body: dict[str, list[str]]) -> tuple[float, float]:
-    """How many seconds it took until the first answer to a query came, and until the end."""
+    """Return the seconds until the first answer to a query, and until the end."""
     [texts] = body.values()
     started, answers, last = time.perf_counter(), list[float](), ""
     async with client.stream("POST", path, json=body, headers={"Accept": "text/event-stream"}) as response:
@@ -110,7 +110,7 @@ async def stream(client: httpx.AsyncClient, path: str, body: dict[str, list[str]
 
 
 async def streams(stack: Stack, source: LocalSource, emails: int, delay: float) -> None:
-    """Print how long they take, by what is looked up and how long the source does."""
+    """Print their durations, by kind of lookup and delay of the source."""
     searches = {
         "company": [f"Company {n} GmbH" for n in range(_SEARCHED)],
         "web": [f"words {n}" for n in range(_SEARCHED)],

@@ -1,4 +1,4 @@
-"""What a claim costs as history grows, beside an old snapshot, and as ever more queues have work.
+"""The cost of a claim as history grows, beside an old snapshot, and with ever more queues with work.
 
     python -m bench.claims [--stored 10000 1000000] [--queues 1 100 1000 10000] [--rounds 200]
 
@@ -62,7 +62,7 @@ order by available_at, run_id limit 256 for update skip locked
 
 
 async def new_account(database: Database) -> UUID:
-    """Create an account; its id."""
+    """Create an account; return its id."""
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
         return (await accounts.create_account(connection, email, "-", None, credits_granted=0)).id
@@ -71,7 +71,7 @@ async def new_account(database: Database) -> UUID:
 async def new_target(
     database: Database, account_id: UUID, steps: Sequence[Mapping[str, Any]] = (), limit: int | None = None
 ) -> RunTarget:
-    """Create a workflow of an account, of which so many runs may be under way at a time."""
+    """Create a workflow of an account, with a limit on concurrent runs."""
     given: dict[str, Any] = {"name": "bench", "steps": list(steps)}
     if limit is not None:
         given["concurrency"] = {"limit": limit}
@@ -84,12 +84,12 @@ async def new_target(
 
 
 async def add_runs(connection: Connection, target: RunTarget, count: int) -> None:
-    """Accept so many runs of a workflow."""
+    """Accept this many runs of a workflow."""
     await accept(connection, [RunRequest(target, "webhook", {"n": 1}) for _ in range(count)])
 
 
 class Claimer:
-    """Claims and ends runs as a worker does. Nothing else here knows how one asks for either."""
+    """Claims and ends runs like a worker. Only this class knows how to do either."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -98,7 +98,7 @@ class Claimer:
         self._low_water = LowWater()
 
     async def claim(self) -> Claim | None:
-        """Claim what a worker may have; None if nothing waits."""
+        """Claim the runs that a worker may have; None if nothing waits."""
         if self._shift_id is None:
             self._shift_id = new_id()
             await shifts.begin(self._connection, self._shift_id, new_id())
@@ -116,7 +116,7 @@ class Claimer:
         assert len((await record_changes_if_claimed(self._connection, changes)).runs) == len(changes)
 
     async def cycle(self, queues: Mapping[UUID, RunTarget]) -> tuple[float, int]:
-        """Claim, end, and accept as many anew; the seconds of the claim, and how many runs it gave."""
+        """Claim, end, and accept as many again; return the seconds of the claim, and its number of runs."""
         began = time.perf_counter()
         claim = await self.claim()
         took = time.perf_counter() - began
@@ -128,7 +128,7 @@ class Claimer:
 
 
 async def measure(database: Database, target: RunTarget, rounds: int, *, snapshot: bool) -> str:
-    """One line: the median and the 99th percentile of the claims of the first and the last quarter."""
+    """Return one line: the median and the 99th percentile of claims in the first and the last quarter."""
     holder = await database.dedicated()
     async with holder, database.connection() as connection:
         claimer = Claimer(connection)
@@ -146,10 +146,10 @@ async def measure(database: Database, target: RunTarget, rounds: int, *, snapsho
 
 
 async def explain(database: Database, target: RunTarget) -> list[str]:
-    """How the runs of a queue are found."""
+    """Return the plan that finds the runs of a queue."""
     async with database.connection() as connection:
         for name in ("enable_seqscan", "enable_bitmapscan"):
-            # As in the function that claims.
+            # As in the claim function.
             await connection.execute(f"set {name} = off".encode())
         cursor = await connection.execute(
             _FIND, (target.priority, target.account_id, target.gate, "2026-01-01T00:00:00Z")
@@ -180,7 +180,7 @@ async def compare(database: Database, stored: list[int], rounds: int) -> None:
 
 @asynccontextmanager
 async def runs_at_work(database: Database, count: int) -> AsyncGenerator[None]:
-    """Have so many runs of other accounts at work in other processes, for the time of the block."""
+    """Keep this many runs of other accounts at work in other processes, for the block."""
     elsewhere = [await new_target(database, await new_account(database)) for _ in range(_ELSEWHERE_ACCOUNTS)]
     async with database.connection() as connection:
         claimer, claims = Claimer(connection), list[Claim]()
@@ -197,7 +197,7 @@ async def runs_at_work(database: Database, count: int) -> AsyncGenerator[None]:
 
 
 async def queue_line(database: Database, queues: Mapping[UUID, RunTarget], rounds: int) -> str:
-    """Return a line: how many claims, p50 and p99 of their milliseconds, how many runs one gave."""
+    """Return a line: the number of claims, p50 and p99 in milliseconds, and runs per claim."""
     found, until = load.Result(0), time.monotonic() + _LINE_SECONDS
     runs: list[int] = []
     async with database.connection() as connection:
@@ -217,7 +217,7 @@ async def compare_queues(database: Database, sizes: list[int], elsewhere: int, r
     queues: dict[UUID, RunTarget] = {}
 
     async def fill(size: int) -> None:
-        """Have work in so many queues."""
+        """Fill this many queues with work."""
         async with database.connection() as connection:
             while len(queues) < size:
                 target = await new_target(database, ids[len(queues) % len(ids)])
@@ -235,12 +235,12 @@ async def compare_queues(database: Database, sizes: list[int], elsewhere: int, r
 
 
 async def run_table(data: Path, table: Callable[[Database], Awaitable[None]]) -> None:
-    """Print a table of what is measured on a Postgres of its own."""
+    """Print a table that is measured on a separate Postgres."""
     postgres = Postgres(data, data / "logs" / "postgres.log", Report())
     try:
         await postgres.start()
         await asyncio.to_thread(upgrade, postgres.url)
-        # As a worker's claims: none waits for the disk.
+        # As for a worker's claims: no commit waits for the disk.
         database = Database(postgres.url, name="bench", size=4, options="-c synchronous_commit=off")
         await database.open()
         try:
@@ -252,7 +252,7 @@ async def run_table(data: Path, table: Callable[[Database], Awaitable[None]]) ->
 
 
 def main() -> None:
-    """Run what the command line asks for; each table has a Postgres of its own, where little is stored."""
+    """Run the requested tables; each has a Postgres of its own, with few stored rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--stored", type=int, nargs="*", default=[10_000, 1_000_000])
     parser.add_argument("--queues", type=int, nargs="*", default=[1, 100, 1000, 10_000])

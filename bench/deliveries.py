@@ -43,9 +43,9 @@ _HANGING, _BACKLOG = (1, 2, 3, 10), 2000
 _CLIENTS = 32
 _WARM_UP = 500
 _DONE_SECONDS = 120
-# What is emitted one at a time is looked for so often.
+# The interval for checking single events.
 _LOOK_SECONDS = 0.01
-# So long after they were emitted, events for endpoints that hang have all places that they can get.
+# After this time, events for hanging endpoints hold all places that they can get.
 _SETTLE_SECONDS = 3
 _DATA = KeyCreated(key_id=new_id(), name="bench", key_preview="…", scopes=[], expires_at=None)
 
@@ -61,7 +61,7 @@ class Emitter:
     @classmethod
     @contextlib.asynccontextmanager
     async def connected(cls, stack: Stack) -> AsyncGenerator[Self]:
-        """Connected, for the time of the block."""
+        """Connect for the block."""
         url = stack.settings.database_url
         assert url is not None
         database = Database(url.get_secret_value(), name="bench")
@@ -74,7 +74,7 @@ class Emitter:
             await database.close()
 
     async def account(self, url: str) -> UUID:
-        """A new account that has everything sent there; its id."""
+        """Create an account that sends everything to the URL; return its id."""
         async with self.database.transaction() as connection:
             account = await accounts.create_account(
                 connection, f"{new_id().hex}@example.com", "-", None, credits_granted=0
@@ -85,7 +85,7 @@ class Emitter:
         return account.id
 
     async def emit(self, account_id: UUID, count: int = 1) -> None:
-        """So many events of an account, in one statement."""
+        """Emit events of an account, in one statement."""
         async with self.database.connection() as connection:
             await connection.execute(
                 "select emit_events(array_agg(time_ordered_id()), array_agg(%s::uuid),"
@@ -94,7 +94,7 @@ class Emitter:
             )
 
     async def left(self, account_ids: list[UUID]) -> int:
-        """How many deliveries of these accounts have not ended."""
+        """Return the number of unfinished deliveries of these accounts."""
         async with self.database.connection() as connection:
             cursor = await connection.execute(
                 "select count(*) as n from delivery_work where account_id = any(%s)", (account_ids,)
@@ -103,14 +103,14 @@ class Emitter:
         return row["n"]
 
     async def ended(self, account_ids: list[UUID]) -> None:
-        """Wait until all deliveries of these accounts have."""
+        """Wait until all deliveries of these accounts have ended."""
         deadline = time.monotonic() + _DONE_SECONDS
         while left := await self.left(account_ids):
             assert time.monotonic() < deadline, f"{left} deliveries do not end"
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def latencies(self, account_id: UUID, since: datetime) -> list[float]:
-        """From each event since then to the beginning of its first attempt, in seconds, in order."""
+        """Return the seconds from each later event to the start of its first attempt, in order."""
         async with self.database.connection() as connection:
             cursor = await connection.execute(
                 "select extract(epoch from a.started_at - d.created_at)::float as seconds"
@@ -121,7 +121,7 @@ class Emitter:
             return [row["seconds"] for row in await cursor.fetchall()]
 
     async def one_by_one(self, account_id: UUID, seconds: float) -> load.Result:
-        """Event after event for so many seconds, each once the one before is delivered."""
+        """Emit event after event for this many seconds, each once the one before is delivered."""
         async with self.database.connection() as connection:
             row: Any = await (await connection.execute("select clock_timestamp() as since")).fetchone()
         started = time.perf_counter()
@@ -133,13 +133,13 @@ class Emitter:
 
 
 def line(name: str, found: load.Result) -> str:
-    """A line of how soon events were sent."""
+    """Return a line of sending latencies."""
     figures = "".join(f"{found.percentile(share):9.1f}" for share in (0.5, 0.95, 0.99, 1))
     return f"{name:24}{len(found.latencies):8}{figures}"
 
 
 async def rate(emitter: Emitter, count: int) -> None:
-    """Print how many are delivered a second, and what each part uses for it."""
+    """Print the deliveries per second, and the resources of each part for them."""
     ids = [await emitter.account(emitter.stack.echo) for _ in range(_ACCOUNTS)]
     await emitter.emit(ids[0], _WARM_UP)
     await emitter.ended(ids)
@@ -154,7 +154,7 @@ async def rate(emitter: Emitter, count: int) -> None:
 
 
 async def latency(emitter: Emitter, seconds: float) -> None:
-    """Print how soon an event is sent, idle and beside runs."""
+    """Print the sending latency of an event, idle and beside runs."""
     account_id = await emitter.account(emitter.stack.echo)
     shape = SHAPES["w1"]
     path = await workflow(emitter.stack, 0, shape.definition("w1", emitter.stack.echo))
@@ -171,7 +171,7 @@ async def latency(emitter: Emitter, seconds: float) -> None:
 
 
 async def neighbours(emitter: Emitter, seconds: float) -> None:
-    """Print how soon an event is sent beside accounts whose endpoints hang."""
+    """Print the sending latency of an event beside accounts whose endpoints hang."""
     over = asyncio.Event()
 
     async def hang(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -198,7 +198,7 @@ async def neighbours(emitter: Emitter, seconds: float) -> None:
 
 
 async def measure(stack: Stack, kinds: list[str], count: int, seconds: float) -> None:
-    """Print what is asked for."""
+    """Print the requested figures."""
     await stack.change_worker({})
     async with Emitter.connected(stack) as emitter:
         if "rate" in kinds:

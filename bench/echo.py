@@ -1,6 +1,7 @@
 """A small HTTP server that answers every request with `{"ok": true}`: the other side of webhook steps.
 
-As cheap as Python allows, since it shares the machine with what is measured. Run it by itself, with a port.
+It is as cheap as Python allows, because it shares the machine with the measured stack. Run it by itself, with
+a port.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ class Echo(asyncio.Protocol):
     """One connection. Requests are small and arrive whole or in two parts."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Remember where to answer."""
+        """Store the transport for the answers."""
         # uvloop's transports are not subclasses of asyncio.Transport.
         self._transport, self._buffer = cast(asyncio.WriteTransport, transport), b""
 
     def data_received(self, data: bytes) -> None:
-        """Answer when a whole request is there."""
+        """Answer when a whole request has arrived."""
         self._buffer += data
         head, separator, body = self._buffer.partition(b"\r\n\r\n")
         if not separator:

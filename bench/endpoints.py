@@ -1,4 +1,4 @@
-"""What every request pays: authentication, limiter, credits, login.
+"""The base cost of every request: authentication, limiter, credits, login.
 
     python -m bench.endpoints [--seconds 5] [--clients 32]
 
@@ -81,7 +81,7 @@ async def plain(request: Request) -> Nothing:
 
 
 def serve(settings: Settings, listener: socket.socket) -> None:
-    """One API process, as `vedette api` runs it."""
+    """Run one API process like `vedette api`."""
     import logs
 
     logs.configure("api", level=30)
@@ -98,7 +98,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
 async def measure_http(
     port: int, key: str, email: str, clients: int, seconds: float, process: psutil.Process
 ) -> None:
-    """Requests per second of one process."""
+    """Print the requests per second of one process."""
     credential = {"Authorization": f"Bearer {key}"}
     body = b'{"ip": "8.8.8.8"}'
     cases = {
@@ -144,7 +144,7 @@ async def answering(process: SpawnProcess, port: int) -> None:
 
 
 async def measure_credits(database: Database, owners: list[UUID], workers: int, seconds: float) -> float:
-    """Charges per second over these accounts, from so many connections."""
+    """Return the charges per second over these accounts, from this many connections."""
     deadline, done = time.perf_counter() + seconds, 0
 
     async def work(number: int) -> None:
@@ -167,7 +167,7 @@ def main(arguments: argparse.Namespace) -> None:
         folder = Path(name)
         folder.chmod(0o711)
         postgres = Postgres(folder, folder / "logs" / "postgres.log", Report())
-        # uvloop cannot start a process as another user, as Postgres needs it when we are root.
+        # uvloop cannot start a process as another user, which Postgres needs when we are root.
         with asyncio.Runner() as plain, asyncio.Runner(loop_factory=uvloop.new_event_loop) as fast:
             plain.run(postgres.start())
             try:

@@ -51,7 +51,7 @@ TEMPLATE: expressions.JSON = {
 
 
 def a_second(work: Callable[[], object]) -> float:
-    """How often the work is done in a second: the best of three rounds of about a fifth of one."""
+    """Return the executions per second: the best of three rounds of about a fifth of one."""
     count, best = 1, 0.0
     while True:
         start = time.perf_counter()
@@ -93,7 +93,7 @@ def _parsed(text: str) -> object:
 
 
 def heavy_scope() -> dict[str, Any]:
-    """Data of about a megabyte a name, as large as a request can bring."""
+    """Return data of about a megabyte a name, as large as a request can hold."""
     chance = random.Random(1)
     return {
         "rows": [{"n": n, "s": str(n)} for n in range(2000)],

@@ -1,4 +1,4 @@
-"""Runs that run workflows: how many a second, what they cost, and whether Postgres gets over it.
+"""Runs that run workflows: their rate and cost, and whether Postgres survives.
 
     python -m bench.families [--seconds 60] [--small]
 
@@ -26,7 +26,7 @@ from bench.stack import Stack, unlimited
 Shapes = tuple[tuple[int, int], ...]
 SHAPES: Shapes = ((200, 1), (1, 800), (40, 20))
 SMALL_SHAPES: Shapes = ((20, 1), (1, 60), (4, 10))
-"""How many parents with how many children each."""
+"""The number of parents, and of children of each."""
 _TURN_SECONDS = 120
 _LOOK_SECONDS = 0.1
 _FAULTS = {
@@ -38,7 +38,7 @@ _MOST_SHOWN = 6
 
 
 class Families:
-    """Workflows of one account whose runs run another one."""
+    """Workflows of one account whose runs run another workflow."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         """Prepare; `client` has the account's key."""
@@ -46,7 +46,7 @@ class Families:
         self._parents: dict[int, str] = {}
 
     async def create(self, shapes: Shapes) -> Self:
-        """Create the workflows, in one of which runs have so many children."""
+        """Create the workflows, one for each number of children."""
         child = await self._workflow({"id": "t", "type": "transform", "config": {"expression": "trigger"}})
         config = {"workflow_id": child, "input": "{{ item }}"}
         step = {"id": "child", "type": "workflow", "config": config, "for_each": "trigger.items"}
@@ -55,7 +55,7 @@ class Families:
         return self
 
     async def start(self, parents: int, children: int) -> Counter[int]:
-        """Start parents with so many children; how many answers had which status."""
+        """Start parents with this many children; return the statuses of the answers with their counts."""
         statuses, path = Counter[int](), f"/api/workflows/{self._parents[children]}/run"
 
         async def start(_: int) -> None:
@@ -73,7 +73,7 @@ class Families:
 
 
 async def do_several(count: int, do: Callable[[int], Awaitable[Any]], at_once: int = 16) -> None:
-    """Do something so many times, some at once."""
+    """Do a task repeatedly, several at once."""
     places = asyncio.Semaphore(at_once)
 
     async def one(number: int) -> None:
@@ -90,9 +90,9 @@ async def count_runs(client: httpx.AsyncClient, status: str = "") -> int:
 
 
 async def wait_until_idle(client: httpx.AsyncClient, seconds: float, pause: float = 0.5) -> int:
-    """Wait until every run of the account has ended; how many are left after so long.
+    """Wait until every run of the account has ended; return how many are left at the deadline.
 
-    They are counted in one look: of several, each could miss a run that goes from one status to another.
+    They are counted in a single query, because several queries could miss a run that changes its status.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -103,7 +103,7 @@ async def wait_until_idle(client: httpx.AsyncClient, seconds: float, pause: floa
 
 
 def find_faults(log: str) -> dict[str, list[str]]:
-    """Find the lines of Postgres' log that tell of a crash, of a deadlock, or of another error."""
+    """Return the lines of Postgres' log about crashes, deadlocks, and other errors."""
     found: dict[str, list[str]] = {name: [] for name in _FAULTS}
     for line in log.splitlines():
         name = next((name for name, words in _FAULTS.items() if words.search(line)), None)
@@ -115,7 +115,7 @@ def find_faults(log: str) -> dict[str, list[str]]:
 async def turn(
     stack: Stack, client: httpx.AsyncClient, families: Families, parents: int, children: int
 ) -> list[float]:
-    """Run one shape to its end: the runs, the seconds that they took, and the CPU seconds by part."""
+    """Run one shape to its end; return the runs, the seconds, and the CPU seconds by part."""
     used, started = stack.cpu_seconds(), time.perf_counter()
     statuses = await families.start(parents, children)
     assert set(statuses) == {202}, statuses
@@ -126,7 +126,7 @@ async def turn(
 
 
 def lines(found: dict[tuple[int, int], list[list[float]]]) -> Iterator[str]:
-    """Return a line for each shape, and one for all."""
+    """Yield a line for each shape, and one for all."""
     yield "parents × children  turns    runs   each s   CPU seconds for 1,000 runs"
     yield " " * 44 + "".join(f"{part:>9}" for part in PARTS)
     every = [figures for turns in found.values() for figures in turns]
@@ -138,7 +138,7 @@ def lines(found: dict[tuple[int, int], list[list[float]]]) -> Iterator[str]:
 
 
 def report(log: str) -> int:
-    """Print what Postgres' log tells; how many crashes and deadlocks it does."""
+    """Print the faults in Postgres' log; return the number of crashes and deadlocks."""
     faults = find_faults(log)
     counts = ", ".join(f"{name} {len(found)}" for name, found in faults.items())
     print(f"Postgres' log: {counts}")
@@ -149,7 +149,7 @@ def report(log: str) -> int:
 
 
 async def measure(stack: Stack, shapes: Shapes, seconds: float) -> int:
-    """Print the figures of turns for so many seconds, and what Postgres' log tells; the faults in it."""
+    """Print the figures of turns for this many seconds, and Postgres' faults; return their number."""
     await stack.change_worker({})
     found: dict[tuple[int, int], list[list[float]]] = {shape: [] for shape in shapes}
     headers = {"Authorization": f"Bearer {stack.key}"}

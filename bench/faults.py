@@ -1,4 +1,4 @@
-"""What a stack loses while its parts fail under load: nothing that it has acknowledged.
+"""Faults of a stack's parts under load: no acknowledged work may be lost.
 
     python -m bench.faults [--only TEXT] [--workers 2] [--seconds 10] [--away 60]
 
@@ -51,7 +51,7 @@ class Scene:
 
     Attributes:
         seconds: of load before and after the fault.
-        away: seconds for which Temporal is away.
+        away: seconds for which Temporal is unreachable.
         notes: figures of the fault itself.
         broken: bounds that did not hold.
     """
@@ -64,7 +64,7 @@ class Scene:
     broken: list[str] = field(default_factory=list[str])
 
     def check(self, held: bool, what: str) -> None:
-        """Note a bound, and whether it held."""
+        """Record a bound, and whether it held."""
         self.notes.append(what)
         if not held:
             self.broken.append(what)
@@ -77,8 +77,8 @@ class Fault(NamedTuple):
     """One kind of fault.
 
     Attributes:
-        late: by how many seconds a delay may be; None where the record itself was away.
-        done: within how many seconds after the load all has ended.
+        late: the greatest lateness of a delay in seconds; None if the record itself was unreachable.
+        done: the greatest time from the end of the load until all runs have ended, in seconds.
     """
 
     do: Do
@@ -103,7 +103,7 @@ async def _execute(stack: Stack, *queries: LiteralString) -> None:
 
 
 async def read_only(scene: Scene) -> None:
-    """Postgres takes no writes for a while, as in a failover."""
+    """Stop writes in Postgres for a while, as in a failover."""
     reload: LiteralString = "select pg_reload_conf()"
     await _execute(scene.stack, "alter system set default_transaction_read_only = on", reload)
     await asyncio.sleep(_READ_ONLY_SECONDS)
@@ -111,7 +111,7 @@ async def read_only(scene: Scene) -> None:
 
 
 async def connections_used_up(scene: Scene) -> None:
-    """Somebody else takes every connection that is free, and those of a worker that is killed."""
+    """Take every free connection, and those of a killed worker."""
     url = scene.stack.settings.database_url
     assert url is not None
     taken: list[psycopg.AsyncConnection[tuple[Any, ...]]] = []
@@ -130,12 +130,12 @@ async def connections_used_up(scene: Scene) -> None:
     scene.notes.append(f"{len(taken)} connections taken")
     for connection in taken:
         await connection.close()
-    # Before that it would end at once, for its supervisor to start it again.
+    # Before that it would end at once, and its supervisor would restart it.
     await scene.stack.add_worker()
 
 
 async def postgres_killed(scene: Scene) -> None:
-    """A server process of Postgres is killed, so that it restarts by itself; then all of it is."""
+    """Kill a server process of Postgres, which then restarts itself; then kill all of it."""
     async with _superuser(scene.stack) as connection:
         cursor = await connection.execute(
             "select pid from pg_stat_activity where application_name like 'vedette%' limit 1"
@@ -166,7 +166,7 @@ async def host_shut_down(scene: Scene) -> None:
 
 
 async def temporal_stopped(scene: Scene) -> None:
-    """Temporal stands still; a worker is killed and started meanwhile."""
+    """Suspend Temporal; kill and start a worker meanwhile."""
     pid = scene.stack.temporal_pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
@@ -180,7 +180,7 @@ async def temporal_stopped(scene: Scene) -> None:
 
 
 async def temporal_killed(scene: Scene) -> None:
-    """Temporal is not there; a worker is killed and started meanwhile."""
+    """Kill Temporal; kill and start a worker meanwhile."""
     await scene.stack.kill_temporal()
     await asyncio.sleep(scene.away / 2)
     await scene.stack.kill_worker()
@@ -190,7 +190,7 @@ async def temporal_killed(scene: Scene) -> None:
 
 
 async def worker_stopped(scene: Scene) -> None:
-    """A worker stands still for longer than its shift may, then goes on: it begins no call by that shift."""
+    """Suspend a worker for longer than its shift, then resume it: it must begin no call under that shift."""
     pid = scene.stack.worker_pids[0]
     os.kill(pid, signal.SIGSTOP)
     await asyncio.sleep(_STOPPED_SECONDS)
@@ -214,7 +214,7 @@ async def worker_stopped(scene: Scene) -> None:
 
 
 async def workers_killed(scene: Scene) -> None:
-    """Every worker is killed, and others are started at once, as a supervisor does."""
+    """Kill every worker, and start others at once, as a supervisor does."""
     count = len(scene.stack.worker_pids)
     for _ in range(count):
         await scene.stack.kill_worker()
@@ -222,7 +222,7 @@ async def workers_killed(scene: Scene) -> None:
 
 
 async def two_builds(scene: Scene) -> None:
-    """Workers without a build give way to those of one, and these to the next, while both are there."""
+    """Replace workers without a build by those of one, and these by the next, while both run."""
     former = len(scene.stack.worker_pids)
     await scene.stack.add_worker(VEDETTE_BUILD_ID="one")
     await _make_current(scene.stack, "one")
@@ -237,7 +237,7 @@ async def two_builds(scene: Scene) -> None:
 
 
 async def _make_current(stack: Stack, build: str) -> None:
-    """As `temporal worker deployment set-current-version` does."""
+    """Make a build current, as `temporal worker deployment set-current-version` does."""
     client = await connect(stack.settings, keyring_of(stack))
     asked = SetWorkerDeploymentCurrentVersionRequest(
         namespace=client.namespace, deployment_name="vedette", build_id=build
@@ -266,7 +266,7 @@ FAULTS: dict[str, Fault] = {
 
 
 async def stage(stack: Stack, name: str, workers: int, seconds: float, away: float) -> int:
-    """Play one fault, print what became of the load; how many things did not hold."""
+    """Run one fault and print the result of the load; return how many bounds did not hold."""
     fault = FAULTS[name]
     await stack.change_worker({}, workers)
     async with receiving() as receiver:
@@ -311,14 +311,14 @@ def _show(name: str, scene: Scene, outcome: Outcome, refused: Counter[str], log:
 
 
 def _errors_in(log: str) -> Counter[str]:
-    """Count the errors in logs, and the tracebacks, by what they end with."""
+    """Count the errors in logs by event, and tracebacks by their last line."""
     found = Counter[str]()
     for line in log.splitlines():
         with suppress(ValueError, AttributeError):
             entry = json.loads(line)
             trace = str(entry.get("exception", "")).strip().splitlines()
             if trace or entry.get("level") == "error":
-                # Temporal's SDK says in brackets of which activity.
+                # Temporal's SDK appends the activity in brackets.
                 event = str(entry.get("event", "?")).partition(" (")[0]
                 found[": ".join([event, *trace[-1:]])[:_WIDTH]] += 1
                 continue
@@ -328,7 +328,7 @@ def _errors_in(log: str) -> Counter[str]:
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Play the faults that are asked for."""
+    """Run the requested faults."""
     print(machine(), flush=True)
     broken, given = 0, arguments
     for name in FAULTS:

@@ -1,4 +1,4 @@
-"""A load of every kind of run for the faults of a stack, and the count of what became of it.
+"""A load of every kind of run for the faults of a stack, and the count of the results.
 
 Events, delays, approvals and families are sent at a pace that a machine bears. Who sends repeats under the
 same `Idempotency-Key` until it is acknowledged; from then on the run must end, once.
@@ -32,12 +32,12 @@ _DELAY_SECONDS = 5
 _CHILDREN = 5
 _RESUMED_AFTER = 3.0
 _AGAIN_SECONDS = 0.5
-# How many senders of each kind, and the pause of each between two.
+# The senders of each kind, and the pause of each between two requests.
 _SENDERS = {"event": (4, 0.1), "delay": (1, 0.25), "approval": (1, 0.5), "family": (1, 2.0)}
 
 
 class Call(NamedTuple):
-    """A request that a step has made: when it came, from which port, under which `webhook-id`."""
+    """A request of a step: its time, its port, and its `webhook-id`."""
 
     at: float
     port: int
@@ -53,7 +53,7 @@ class Receiver:
     calls: list[Call] = field(default_factory=list[Call])
 
     async def handle(self, request: web.Request) -> web.Response:
-        """Remember a request, and answer after a moment: so there are always some under way."""
+        """Record a request, and answer after a moment, so that some are always in progress."""
         at, body = time.time(), await request.json()
         until = body.get("until") if isinstance(body, dict) else None
         moment = None if until is None else datetime.fromisoformat(until).timestamp()
@@ -65,7 +65,7 @@ class Receiver:
 
 @asynccontextmanager
 async def receiving() -> AsyncGenerator[Receiver]:
-    """Serve on loopback for the time of the block."""
+    """Serve on loopback for the block."""
     receiver, application = Receiver(), web.Application()
     application.router.add_route("*", "/{path:.*}", receiver.handle)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
@@ -79,16 +79,16 @@ async def receiving() -> AsyncGenerator[Receiver]:
 
 
 class Outcome(NamedTuple):
-    """What became of a load.
+    """The result of a load.
 
     Attributes:
-        acknowledged: how many runs were.
-        ended: how many runs have ended, with their children, by status.
-        lost: acknowledged, and not there, or not completed.
-        stuck: not ended when it was long enough.
+        acknowledged: the number of acknowledged runs.
+        ended: the number of ended runs, with their children, by status.
+        lost: acknowledged runs that are missing or not completed.
+        stuck: runs that have not ended in time.
         doubled: calls that came again under their `webhook-id`.
-        steps: calls that came under two of these, for one that there should be.
-        late: by how many seconds a delay was at most.
+        steps: calls that came under two ids instead of one.
+        late: the greatest lateness of a delay in seconds.
         took: seconds until all had ended.
     """
 
@@ -102,7 +102,7 @@ class Outcome(NamedTuple):
 
 
 class Senders:
-    """Sends every kind of run until it is told to stop."""
+    """Sends every kind of run until it is stopped."""
 
     def __init__(self, stack: Stack, receiver: Receiver) -> None:
         """Prepare."""
@@ -139,7 +139,7 @@ class Senders:
             self._sending += [asyncio.create_task(self._send(kind, pause)) for _ in range(senders)]
 
     async def stop(self) -> None:
-        """Send nothing new; what was sent is acknowledged, and every approval given."""
+        """Send nothing new; wait until all is acknowledged, and every approval is given."""
         self._stopped = True
         await asyncio.gather(*self._sending)
         await asyncio.gather(*self._resuming)
@@ -167,7 +167,7 @@ class Senders:
     async def _resume(self, run_id: UUID) -> None:
         await asyncio.sleep(_RESUMED_AFTER)
         path = f"/api/workflows/resume/{make_token(self._keyring, StepPosition(run_id, 0))}"
-        # 409: it was heard, though its answer was lost.
+        # 409: it was received, though its answer was lost.
         await self._post(path, {"by": "ada"}, {200, 202, 409, 410}, str(uuid4()))
 
     async def _post(self, path: str, body: Any, wanted: set[int], key: str) -> bytes:
@@ -183,7 +183,7 @@ class Senders:
 
 
 async def settle(stack: Stack, senders: Senders, receiver: Receiver, seconds: float) -> Outcome:
-    """Wait until all runs have ended, at most so long; what became of them."""
+    """Wait until all runs have ended or the time is over; return the result."""
     began = time.monotonic()
     url = stack.settings.database_url
     assert url is not None
@@ -226,5 +226,5 @@ async def _row(connection: psycopg.AsyncConnection[tuple[Any, ...]], query: Any)
 
 
 def utc(at: float) -> datetime:
-    """A moment of the clock, as the database has it."""
+    """Return a moment in the database's form."""
     return datetime.fromtimestamp(at, UTC)

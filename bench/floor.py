@@ -1,4 +1,4 @@
-"""What this machine and Temporal take by themselves: the least that any run can take here.
+"""The base cost of this machine and Temporal: the least that any run can take here.
 
     python -m bench.floor [--seconds 6]
 
@@ -41,7 +41,7 @@ class Bare:
 
     @workflow.run
     async def run(self) -> None:
-        """Have it done."""
+        """Run the activity."""
         await workflow.execute_activity(nothing, start_to_close_timeout=timedelta(seconds=10))
 
 

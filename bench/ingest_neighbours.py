@@ -1,10 +1,10 @@
-"""What the events of others cost a neighbour, who posts alone, then beside events that take long to check.
+"""The cost of other accounts' events for a neighbour, who posts alone, then beside expensive events.
 
     python -m bench.ingest_neighbours [--seconds 5] [--clients 6] [--rounds 2]
 
 The heavy events are held against an `input_schema` of 900 checks, or have a `dedupe` of some 80 ms. Once they
-are all of one account, once each client is another account. No worker runs: an event is answered when its
-run is stored.
+are all of one account, once each client is another account. No worker runs: an event is answered when its run
+is stored.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Line:
 
 
 async def workflow(stack: Stack, number: int, fields: dict[str, Any]) -> str:
-    """The path for the events of a new workflow, in the account with this number."""
+    """Create a workflow in the account with this number; return the path for its events."""
     async with httpx.AsyncClient(base_url=stack.url, trust_env=False, timeout=60) as client:
         headers = await sign_in(client, number)
         document = {"name": "bench", "trigger": {"type": "webhook"}, "steps": [], **fields}
@@ -75,7 +75,7 @@ async def workflow(stack: Stack, number: int, fields: dict[str, Any]) -> str:
 async def beside(
     line: Line, port: int, light: bytes, heavy: list[bytes], clients: int, seconds: float
 ) -> None:
-    """The neighbour's client, while others send heavy events."""
+    """Run the neighbour's client, while others send heavy events."""
     share = clients // max(1, len(heavy))
     others = [
         asyncio.create_task(load.run("127.0.0.1", port, request, clients=share, seconds=seconds + 1))

@@ -1,4 +1,4 @@
-"""Sources that limit at random, and whether anyone is told "none" who should not be; see `bench.lookups`."""
+"""Sources that limit at random, and the check that no answer is a false "none"; see `bench.lookups`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from providers.lookup.lookup import Lookups
 
 @asynccontextmanager
 async def serving_with(answer: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncGenerator[str]:
-    """A server whose every path is answered so."""
+    """Run a server that answers every path with `answer`."""
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
     runner = web.AppRunner(app, access_log=None)
@@ -34,13 +34,13 @@ async def serving_with(answer: Callable[[web.Request], Awaitable[web.StreamRespo
 
 
 class Limiting:
-    """The sources of breaches, of which each knows of a third of all addresses, and limits now and then."""
+    """The breach sources: each knows a third of all addresses, and sometimes refuses a request."""
 
     def __init__(self) -> None:
         self._chance = random.Random(5)
 
     def knows(self, source: str, email: str) -> bool:
-        """Whether `source` knows of a breach of `email`."""
+        """Return whether `source` knows of a breach of `email`."""
         return zlib.crc32(f"{source} {email}".encode()) % 9 < 3
 
     async def answer(self, source: str, request: web.Request) -> web.StreamResponse:
@@ -59,7 +59,7 @@ class Limiting:
 
 
 async def check_nones(open_lookups: Callable[..., Awaitable[Lookups]], lookups: int) -> None:
-    """Check so many addresses, 32 at a time, and hold the answers against what the sources know."""
+    """Check this many addresses, 32 at a time, and compare the answers with the sources' knowledge."""
     world, names = Limiting(), ("xposedornot", "leakcheck", "hudsonrock")
     async with AsyncExitStack() as stack:
         providers: dict[str, dict[str, str]] = {}

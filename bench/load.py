@@ -16,12 +16,12 @@ _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass
 class Result:
-    """What a load run saw.
+    """The result of a load run.
 
     Attributes:
-        seconds: how long it ran.
+        seconds: its duration.
         latencies: of every answer, in seconds.
-        statuses: how many answers had which status.
+        statuses: the number of answers by status.
     """
 
     seconds: float
@@ -34,7 +34,7 @@ class Result:
         return len(self.latencies) / self.seconds
 
     def percentile(self, share: float) -> float:
-        """The latency, in milliseconds, that this share of the answers stayed under."""
+        """Return the latency, in milliseconds, that this share of the answers stayed under."""
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
 
@@ -112,7 +112,7 @@ class _Client(asyncio.Protocol):
 
 
 def request_bytes(method: str, path: str, headers: dict[str, str], body: bytes = b"") -> bytes:
-    """A request, ready to be written."""
+    """Return a request, ready to be written."""
     lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *(f"{k}: {v}" for k, v in headers.items())]
     if body:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
@@ -130,7 +130,7 @@ async def run(
 ) -> Result:
     """Send `request` over and over, or one request after the other, from `clients` connections.
 
-    Nothing more is begun after `seconds` or the last request, nor while the gate is not set.
+    It starts no request after `seconds` or the last one, nor while the gate is not set.
     """
     loop = asyncio.get_running_loop()
     requests = repeat(request) if isinstance(request, bytes) else request
@@ -148,7 +148,7 @@ async def run(
 
 
 async def read_status(reader: asyncio.StreamReader) -> int:
-    """Read one answer to its end; its status."""
+    """Read one answer to its end; return its status."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
     await reader.readexactly(int(length.split(b":")[1]))
@@ -156,7 +156,7 @@ async def read_status(reader: asyncio.StreamReader) -> int:
 
 
 async def offer(host: str, port: int, requests: Iterator[bytes], *, rate: float, seconds: float) -> Result:
-    """Send `rate` requests a second at an even pace, whether or not those before have been answered.
+    """Send `rate` requests a second at an even pace, whether or not earlier ones have been answered.
 
     A latency counts from the moment at which its request was due, so it includes the wait for a connection.
     """

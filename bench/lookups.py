@@ -1,4 +1,4 @@
-"""Lookups: local data, sources that answer, hang, cannot be reached or limit; and all that through the API.
+"""Lookups: local data, sources that answer, hang, are unreachable or limit; and all that through the API.
 
     python -m bench.lookups [--seconds 3] [--clients 32]
 
@@ -68,12 +68,12 @@ from sealing import Keyring, root_keys
 from settings import Settings
 
 SOURCES, DELAY_SECONDS, DEADLINE_SECONDS = 8, 0.05, 1.0
-# So many of the addresses are for the time before what counts.
+# The addresses of the warm-up.
 _WARMING = 10_000
 FIELDS = [f"security.is_{name}" for name in ("vpn", "proxy", "tor", "hosting", "relay", "mobile", "abuse")]
 FAKE = {"security.is_vpn": False, "security.is_tor": False}
 GREYNOISE = {"noise": False, "riot": True, "classification": "benign", "name": "Cloudflare"}
-# How many ranges the real lists have, by dataset and table; a label that the source can read.
+# The number of ranges in the real lists, by dataset and table; with a label that the source can read.
 MADE_UP = {
     "tor": {"exits": (1_300, "exit")},
     "x4bnet": {"vpn": (11_000, "vpn"), "datacenter": (31_000, "datacenter")},
@@ -84,12 +84,12 @@ MADE_UP = {
 
 
 def resident() -> float:
-    """Memory of this process, in MiB."""
+    """Return the memory of this process, in MiB."""
     return psutil.Process().memory_info().rss / 2**20
 
 
 def addresses(count: int, seed: int = 1) -> list[str]:
-    """Public addresses, nine in ten of them IPv4."""
+    """Return public addresses, nine in ten of them IPv4."""
     chance = random.Random(seed)
     found: list[str] = []
     while len(found) < count:
@@ -102,7 +102,7 @@ def addresses(count: int, seed: int = 1) -> list[str]:
 
 
 def make_up(data: Path, name: str) -> None:
-    """Install ranges spread evenly over the IPv4 addresses, in place of a list that cannot be had."""
+    """Install ranges spread evenly over the IPv4 addresses, in place of an unavailable list."""
     folder = installed.folder(data)
     files: dict[str, Path] = {}
     for role, (count, label) in MADE_UP[name].items():
@@ -119,7 +119,7 @@ def _spread(count: int, step: int, label: str) -> Iterator[ranges.Range]:
 
 
 async def fetch_data(data: Path) -> None:
-    """Have all data, and say where it is from."""
+    """Fetch all data, and print its origin."""
     print("data:")
     settings = Settings.model_validate({"data": data})
     for result in await dataset_refresh.fetch(settings, if_missing=True, report=lambda _: None):
@@ -131,7 +131,7 @@ async def fetch_data(data: Path) -> None:
 
 
 async def rate(call: Callable[[str], Awaitable[Any]], queries: Sequence[str], seconds: float) -> float:
-    """Calls per second, one after the other."""
+    """Return the calls per second, one after the other."""
     done, started = 0, time.perf_counter()
     while time.perf_counter() - started < seconds:
         await call(queries[done % len(queries)])
@@ -140,7 +140,7 @@ async def rate(call: Callable[[str], Awaitable[Any]], queries: Sequence[str], se
 
 
 async def latencies(lookups: Lookups, queries: Sequence[str]) -> list[float]:
-    """How long each took, in ms, one after the other."""
+    """Return the duration of each, in ms, one after the other."""
     took: list[float] = []
     for query in queries:
         started = time.perf_counter()
@@ -163,7 +163,7 @@ def parse(raw: Any) -> Fields:
 
 
 def remote_kind(names: Sequence[str], timeout: float = 3) -> Kind:
-    """IP lookups whose sources are the local data and `names`, given up after `timeout` seconds."""
+    """Return IP lookups with the local data and `names` as sources, with a timeout of `timeout` seconds."""
     local = tuple(source for source in KIND.sources if isinstance(source, LocalSource))
     specs = [
         RemoteSpec(
@@ -177,7 +177,7 @@ def remote_kind(names: Sequence[str], timeout: float = 3) -> Kind:
 
 @asynccontextmanager
 async def serving(delay: float | None, told: dict[str, Any] = FAKE) -> AsyncGenerator[str]:
-    """A source that answers with `told` after `delay` seconds, or never."""
+    """Run a source that answers with `told` after `delay` seconds, or never."""
     ended = asyncio.Event()
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -202,7 +202,7 @@ class Bench:
         self.keyring = Keyring(root_keys(Settings(data=data), sealed_data_exists=False))
 
     async def lookups(self, kind: Kind, **settings: Any) -> Lookups:
-        """Lookups with nothing kept and no breaker open."""
+        """Return lookups with empty caches and closed breakers."""
         async with self.database.connection() as connection:
             await connection.execute("truncate lookup_answers, provider_states")
         configured = Settings.model_validate({"data": self.data, **settings})
@@ -253,7 +253,7 @@ class Bench:
             yield await self.lookups(remote_kind(names, timeout), providers=providers)
 
     async def closed(self) -> None:
-        """As it is installed, on a network that drops everything: 192.0.2.0/24 is nobody's (RFC 5737)."""
+        """Ask as installed, on a network that drops everything: 192.0.2.0/24 is unassigned (RFC 5737)."""
         nowhere = {"base_url": "http://192.0.2.1:8080"}
         providers = {"ptr": {"base_url": "dns://192.0.2.1:53"}, "rdap": nowhere, "greynoise": nowhere}
         lookups = await self.lookups(KIND, providers=providers)
@@ -273,7 +273,7 @@ class Requests:
         self._clients = clients
 
     async def measure(self) -> None:
-        """In turns with the echo: few addresses again and again, ever new ones, and answers that are kept."""
+        """Measure in turns with the echo: few addresses repeatedly, ever new ones, and cached answers."""
         few, many = addresses(self._clients, 11), addresses(200_000, 12)
         off = {one.spec.name: {"enabled": False} for one in KIND.sources if isinstance(one, RemoteSource)}
         async with serving(0, GREYNOISE) as url:
@@ -323,13 +323,13 @@ class Requests:
 
 
 class Echo(BaseModel):
-    """What the echo is sent, and repeats."""
+    """The body that the echo repeats."""
 
     ip: str
 
 
 def serve_echo(listener: socket.socket) -> None:
-    """The least that a FastAPI application does with a request."""
+    """Run a minimal FastAPI application."""
     app = FastAPI()
 
     @app.post("/echo")
@@ -371,7 +371,7 @@ def main(seconds: float, clients: int) -> None:
         data = Path(folder)
         data.chmod(0o711)
         postgres = Postgres(data, data / "logs" / "postgres.log", Report())
-        # uvloop cannot start a process as another user, as Postgres needs it when we are root.
+        # uvloop cannot start a process as another user, which Postgres needs when we are root.
         with asyncio.Runner() as plain, asyncio.Runner(loop_factory=uvloop.new_event_loop) as fast:
             plain.run(fetch_data(data))
             plain.run(postgres.start())

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 
 def machine() -> str:
-    """One line on the machine that a figure was taken on, and how busy it was before."""
+    """Return one line on the machine of a figure, and its load before."""
     model = next(
         (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if "model name" in line), "?"
     )

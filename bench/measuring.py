@@ -1,4 +1,4 @@
-"""Drives workflows of a stack from outside and reads from its database what became of the runs."""
+"""The measurement of workflows: it drives a stack from outside, and reads the results from its database."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ PARTS = ("api", "worker", "temporal", "postgres", "load")
 
 @dataclass(frozen=True)
 class Figures:
-    """What a measurement found; times in milliseconds.
+    """The result of a measurement; times in milliseconds.
 
     Attributes:
         rate: completed runs per second, from the first request to the last run's end.
         run_ms: p50, p95 and p99 from accepting to completing a run.
         answer_ms: p50 and p99 of the answers to the clients.
-        own: the share of runs that had workflows of their own.
-        activities: the share of the steps that were performed in activities of these.
+        own: the share of runs with workflows of their own.
+        activities: the share of steps performed in activities of these.
         events: history events per run.
         cpu: CPU seconds per 1,000 runs, by part.
     """
@@ -77,20 +77,20 @@ class Workflows(NamedTuple):
     paths: list[str]
 
     def requests(self, *, waiting: bool) -> Iterator[bytes]:
-        """Return events as they are sent, for ever."""
+        """Yield events in the sent form, for ever."""
         query = "?wait=30" if waiting else ""
         for path, body in zip(cycle(self.paths), self.shape.bodies(), strict=False):
             yield load.request_bytes("POST", path + query, {}, body)
 
 
 class Load(NamedTuple):
-    """How events are sent.
+    """The way in which events are sent.
 
     Attributes:
         clients: connections, each with one request in flight; none if events are offered.
-        offered: events a second, sent at an even pace whether or not those before are answered.
+        offered: events a second, sent at an even pace whether or not earlier ones are answered.
         waiting: whether each request waits for its run, or is answered when the run is accepted.
-        most_unfinished: how many runs may be unfinished before clients pause.
+        most_unfinished: the most unfinished runs before clients pause.
     """
 
     clients: int
@@ -123,7 +123,7 @@ class Bench:
     async def create(
         self, shape: Shape, count: int = 1, accounts: int = 1, execution: str = "auto"
     ) -> Workflows:
-        """Create so many workflows, of so many accounts, and see that runs give what they should."""
+        """Create workflows of several accounts, and check the outputs of their runs."""
         places = asyncio.Semaphore(_SAVES_AT_ONCE)
         async with httpx.AsyncClient(base_url=self._stack.url, trust_env=False, timeout=60) as client:
             while len(self._accounts) < accounts:
@@ -145,7 +145,7 @@ class Bench:
         return Workflows(shape, paths)
 
     async def run_each_once(self, workflows: Workflows) -> None:
-        """Run each workflow once, or as many of them as can be in two minutes."""
+        """Run each workflow once, or as many of them as two minutes allow."""
         requests = islice(workflows.requests(waiting=False), len(workflows.paths))
         given = Load(_WARM_UP_CLIENTS, 0, waiting=False, most_unfinished=_WARM_UP_RUNS)
         await self._send(requests, given, _LONGEST_WARM_UP_SECONDS)
@@ -153,13 +153,13 @@ class Bench:
     async def measure(
         self, workflows: Workflows, given: Load, seconds: float, *, cold: bool = False
     ) -> Figures:
-        """Send events for so many seconds, until all runs have ended.
+        """Send events for this many seconds, until all runs have ended.
 
         Args:
             workflows: from `create`.
-            given: how events are sent.
+            given: the load.
             seconds: after which no event is sent any more.
-            cold: send nothing before, so that the worker may meet each workflow for the first time.
+            cold: send nothing before, so that the worker may run each workflow for the first time.
         """
         requests = workflows.requests(waiting=given.waiting)
         if not cold:
@@ -183,7 +183,7 @@ class Bench:
         return Figures(count / took, run_ms, answer_ms, own, activities, events, cpu)
 
     async def _send(self, requests: Iterator[bytes], given: Load, seconds: float) -> load.Result:
-        """Send, pausing while too many runs are unfinished; return when none is."""
+        """Send events, pausing while too many runs are unfinished; return when all have ended."""
         port, deadline = self._stack.port, time.perf_counter() + seconds + _DRAIN_SECONDS
         if given.offered:
             result = await load.offer("127.0.0.1", port, requests, rate=given.offered, seconds=seconds)
@@ -219,7 +219,7 @@ class Bench:
         return p50, p95, p99
 
     async def _histories(self, since: datetime) -> tuple[float, float]:
-        """How many of some runs had workflows of their own, and the events of these for each of the runs."""
+        """Return the share of runs with workflows of their own, and their events per run."""
         cursor = await self._database.execute(
             "select id from runs where queued_at >= %s order by id", (since,)
         )
@@ -229,7 +229,7 @@ class Bench:
         return sum(map(bool, events)) / len(some), sum(events) / len(some)
 
     async def _events(self, run_id: UUID) -> int:
-        """How long the history of a run's workflow has become; 0 for a run without one."""
+        """Return the length of a run's workflow history; 0 for a run without one."""
         handle = self._temporal.get_workflow_handle(run_workflow_id(run_id))
         try:
             while (description := await handle.describe()).status is WorkflowExecutionStatus.RUNNING:

@@ -1,4 +1,4 @@
-"""Memory of a worker that calls many endpoints at once which all answer with large bodies.
+"""Memory of a worker that calls many endpoints at once, all with large bodies.
 
     python -m bench.memory [--calls 512] [--mebibytes 0.9] [--kept-ms 50] [--writers 4]
 
@@ -46,7 +46,7 @@ def _compressed(size: int) -> bytes:
     return gzip.compress(_records(size), 1)
 
 
-# A name, the bytes of one body of so many bytes, and how it is sent.
+# A name, the body of a given size, and its encoding.
 BODIES: dict[str, Callable[[int], bytes]] = {
     "one long string": lambda size: orjson.dumps("x" * size),
     "records": _records,
@@ -58,7 +58,7 @@ BODIES: dict[str, Callable[[int], bytes]] = {
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked of the process that is measured."""
+    """The task of the measured process."""
 
     url: str
     calls: int
@@ -97,7 +97,7 @@ def serve(size: int, told: Connection) -> None:
 
 
 async def call_all(load: Load) -> list[str]:
-    """Do all calls at once. The codes of those that failed."""
+    """Do all calls at once; return the codes of those that failed."""
     config = {"url": load.url, "method": "GET"}
     step = WebhookStep.model_validate({"id": "call", "type": "webhook", "config": config})
     templates, secrets = RequestTemplates(step.config), Secrets({}, Redaction([]))
@@ -117,7 +117,7 @@ async def call_all(load: Load) -> list[str]:
 
 
 def measure(load: Load, told: Connection) -> None:
-    """Do the calls, and tell the seconds, the memory before, and the most there was, in MiB."""
+    """Do the calls, and send the seconds, the memory before, and the most memory, in MiB."""
     process.freeze_gc()
     before = psutil.Process().memory_info().rss / 2**20
     started = time.perf_counter()

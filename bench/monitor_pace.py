@@ -20,17 +20,17 @@ _ON_THE_WAY = 0.05
 SOURCES = ("leakcheck", "xposedornot")
 
 Run = Callable[[Stack, list[str]], Coroutine[Any, Any, tuple[float, int]]]
-"""Runs a monitor of these e-mail addresses; returns its seconds, and of how many a source was not heard."""
+"""Runs a monitor of these addresses; returns its seconds, and the number of targets with a silent source."""
 
 
 class Breaches:
-    """Both sources, on this machine: they know of no breach, and note when they are asked."""
+    """Both sources, on this machine: they know no breach, and record when they are asked."""
 
     def __init__(self) -> None:
         self.asked = defaultdict[str, list[float]](list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer as the one whose path it is."""
+        """Answer as the source of the path."""
         if request.path == "/api/public":
             self.asked["leakcheck"].append(time.monotonic())
             return web.json_response({"success": True, "found": 0, "fields": [], "sources": []})
@@ -39,12 +39,12 @@ class Breaches:
 
 
 def print_pace(run: Run, targets: int, hour: int) -> None:
-    """Print how often sources are asked of so many targets, and how long that takes.
+    """Print how often sources are asked about this many targets, and how long that takes.
 
     Args:
         run: runs a monitor.
-        targets: how many e-mail addresses.
-        hour: how many seconds an hour lasts.
+        targets: the number of e-mail addresses.
+        hour: the seconds of an hour.
     """
     rates = {"leakcheck": (1, 1), "xposedornot": (25, hour)}
     breaches = Breaches()
@@ -67,10 +67,10 @@ def print_pace(run: Run, targets: int, hour: int) -> None:
 
 def _line(name: str, moments: list[float], rate: tuple[int, int], targets: int) -> str:
     count, window = rate
-    # Places are given as requests go out; some take a little longer on their way.
+    # Places are given when requests are sent; some take a little longer on their way.
     ends = (bisect.bisect_left(moments, at + window - _ON_THE_WAY) for at in moments)
     most = max(end - place for place, end in enumerate(ends))
-    # A fifth of a window stays for those who cannot wait.
+    # A fifth of a window is reserved for callers that cannot wait.
     least = (math.ceil(targets / max(1, count * 4 // 5)) - 1) * window
     spent = moments[-1] - moments[0]
     return f"{name:14}{len(moments):6}{most:18}{count:4}{spent:9.1f}{least:8.1f}"

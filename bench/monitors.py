@@ -52,13 +52,13 @@ from tests.monitors.worlds import value, world
 _PARTS = ("due", "large", "judge", "simulate", "pace")
 _ACCOUNTS = 5
 _CREDITS = 10**9
-# Schedules have to be made before they are due.
+# Schedules must be made before they are due.
 _LEAD_SECONDS = 25
-# A clock that is ahead has a run accepted before it is due.
+# With a fast clock, a run is accepted before it is due.
 _EARLY = timedelta(seconds=5)
 _LOOK_SECONDS = 0.25
 _DONE_SECONDS = 1800
-# Postgres counts what a session has written when that has been idle for ten seconds.
+# Postgres counts a session's writes after it has been idle for ten seconds.
 _COUNTED_SECONDS = 12
 _MENTION: Fields = {
     "source": "intelx", "body": "a line of a paste with an address of someone@example.com in it\n" * 5,
@@ -69,7 +69,7 @@ _MENTION: Fields = {
 
 @dataclass
 class Watcher:
-    """Accounts of a stack with monitors of addresses, straight in its database."""
+    """Accounts of a stack with monitors of addresses, directly in its database."""
 
     stack: Stack
     database: Database
@@ -77,7 +77,7 @@ class Watcher:
     @classmethod
     @contextlib.asynccontextmanager
     async def connected(cls, stack: Stack) -> AsyncGenerator[Self]:
-        """Connected, for the time of the block."""
+        """Connect for the block."""
         url = stack.settings.database_url
         assert url is not None
         database = Database(url.get_secret_value(), name="bench")
@@ -88,20 +88,20 @@ class Watcher:
             await database.close()
 
     async def account(self) -> Actor:
-        """A new account that can pay all."""
+        """Create an account with enough credits."""
         async with self.database.transaction() as connection:
             email = f"{new_id().hex}@example.com"
             account = await accounts.create_account(connection, email, "-", None, credits_granted=_CREDITS)
         return Actor(account.id, "system", name="bench")
 
     async def monitor(self, actor: Actor, cron: str, targets: Sequence[str]) -> UUID:
-        """A new monitor of these addresses."""
+        """Create a monitor of these addresses."""
         plan = MonitorSettings("bench", frequency=None, cron=cron)
         async with self.database.transaction() as connection:
             return await monitors.create(connection, actor, "ip", plan, targets)
 
     async def start(self, owned: Sequence[tuple[Actor, UUID]]) -> datetime:
-        """Have a run of each accepted; from when on."""
+        """Start a run of each monitor; return the time before."""
         since = await self.value("select clock_timestamp()")
         async with self.database.connection() as connection:
             for actor, monitor_id in owned:
@@ -110,14 +110,14 @@ class Watcher:
         return since
 
     async def value(self, query: LiteralString, *values: Any) -> Any:
-        """The one value that a query gives."""
+        """Return the single value of a query."""
         async with self.database.connection() as connection:
             row = await (await connection.execute(query, values)).fetchone()
         assert row is not None
         return next(iter(row.values()))
 
     async def ended(self, since: datetime, expected: int) -> Ended:
-        """Wait until so many runs that were accepted since then have ended."""
+        """Wait until this many later runs have ended."""
         deadline, memory = time.monotonic() + _DONE_SECONDS, list[int]()
         query: LiteralString = (
             "select count(*) from monitor_runs where created_at >= %s and completed_at is not null"
@@ -141,7 +141,7 @@ class Watcher:
 
 @dataclass(frozen=True)
 class Ended:
-    """Runs that have ended: how many targets in how many seconds; MiB of the worker as time went on."""
+    """Ended runs: the number of targets and of seconds, and the worker's memory over time in MiB."""
 
     targets: int
     seconds: float
@@ -150,12 +150,12 @@ class Ended:
 
 @dataclass(frozen=True)
 class Used:
-    """What a stack has used so far.
+    """The resources that a stack has used so far.
 
     Attributes:
         cpu: seconds, by part.
-        wal: bytes of its log that Postgres has written.
-        rows: that it has inserted, updated and deleted. It knows of a session's when that has been idle.
+        wal: bytes of log that Postgres has written.
+        rows: inserted, updated and deleted rows. Those of a session count once it has been idle.
     """
 
     cpu: dict[str, float]
@@ -164,14 +164,14 @@ class Used:
 
     @classmethod
     async def so_far(cls, watcher: Watcher) -> Self:
-        """Read it."""
+        """Read the current values."""
         cpu = watcher.stack.cpu_seconds()
         wal = await watcher.value("select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint")
         return cls(cpu, wal, await cls._rows(watcher))
 
     @classmethod
     async def in_all(cls, watcher: Watcher) -> Self:
-        """Read it; of rows what is known once all sessions have told what they have written."""
+        """Read the current values; rows are read after all sessions have reported their writes."""
         found = await cls.so_far(watcher)
         await asyncio.sleep(_COUNTED_SECONDS)
         return replace(found, rows=await cls._rows(watcher))
@@ -184,7 +184,7 @@ class Used:
 
 
 def line(name: str, ended: Ended, before: Used, after: Used) -> str:
-    """A line of how long targets took, and of what they cost."""
+    """Return a line of the targets' durations and costs."""
     thousands = ended.targets / 1000
     cpu = "".join(f"{(after.cpu[part] - before.cpu[part]) / thousands:9.2f}" for part in PARTS)
     wal, rows = (after.wal - before.wal) / ended.targets / 1024, (after.rows - before.rows) / ended.targets
@@ -203,7 +203,7 @@ HEADS = (
 
 
 async def due(watcher: Watcher, count: int, targets: int) -> None:
-    """Print how long monitors take that are due at once, and the same once more."""
+    """Print the durations of monitors that are due at once, and the same once more."""
     actors = [await watcher.account() for _ in range(_ACCOUNTS)]
     found = addresses(count * targets, seed=2)
     at = datetime.now(UTC) + timedelta(seconds=_LEAD_SECONDS)
@@ -222,7 +222,7 @@ async def due(watcher: Watcher, count: int, targets: int) -> None:
 
 
 async def large(watcher: Watcher, targets: int) -> None:
-    """Print how long one monitor takes, twice, and the memory of the worker meanwhile."""
+    """Print the duration of one monitor, twice, and the worker's memory meanwhile."""
     actor = await watcher.account()
     monitor_id = await watcher.monitor(actor, "0 0 1 1 *", addresses(targets, seed=3))
     for name in ("one, first look", "one, no news"):
@@ -234,7 +234,7 @@ async def large(watcher: Watcher, targets: int) -> None:
 
 
 def words_of(kind: Kind, mentions: int) -> dict[str, Fields]:
-    """What all sources of a kind say of a target; of the dark web so many mentions."""
+    """Return the fields of all sources of a kind for a target; for the dark web with this many mentions."""
     words = world(kind, random.Random(1))
     if kind.name == "darkweb":
         words["intelx"] = {"results": [{**_MENTION, "title": f"paste {n}"} for n in range(mentions)]}
@@ -242,7 +242,7 @@ def words_of(kind: Kind, mentions: int) -> dict[str, Fields]:
 
 
 def judged(name: str, kind: Kind, words: Mapping[str, Fields], seconds: float = 0.5) -> str:
-    """A line of what it costs to judge an answer: the first one, one without and one with a change."""
+    """Return a line of the cost of judging an answer: the first, an unchanged and a changed one."""
     query, moment = kind.normalise(kind.example, ""), datetime.now(UTC)
     ids = (new_id(), new_id(), new_id())
     chunk = Chunk(
@@ -271,7 +271,7 @@ def judged(name: str, kind: Kind, words: Mapping[str, Fields], seconds: float = 
 
 
 def _altered(kind: Kind, words: Mapping[str, Fields]) -> Iterator[dict[str, Fields]]:
-    """The same words, with another value of one field each; of a list, with more items. For ever."""
+    """Yield the same fields with one field of each changed, or a list extended, for ever."""
     chance = random.Random(2)
     while True:
         source, fields = chance.choice(list(words.items()))
@@ -281,7 +281,7 @@ def _altered(kind: Kind, words: Mapping[str, Fields]) -> Iterator[dict[str, Fiel
 
 
 async def measure(stack: Stack, arguments: argparse.Namespace) -> None:
-    """Print what needs a stack."""
+    """Print the figures that need a stack."""
     await stack.change_worker({})
     async with Watcher.connected(stack) as watcher:
         print(*HEADS, sep="\n")
@@ -292,7 +292,7 @@ async def measure(stack: Stack, arguments: argparse.Namespace) -> None:
 
 
 async def run_paced(stack: Stack, emails: list[str]) -> tuple[float, int]:
-    """Run a monitor of these addresses; return its seconds, and of how many a source was not heard."""
+    """Run a monitor of these addresses; return its seconds, and how many targets had a silent source."""
     await stack.change_worker({})
     async with Watcher.connected(stack) as watcher:
         actor = await watcher.account()

@@ -41,7 +41,7 @@ _ACCOUNTS = 20
 
 
 class Cell(NamedTuple):
-    """What is compared at a time."""
+    """One comparison."""
 
     shape: str
     clients: int
@@ -60,7 +60,7 @@ COMPACT = (
 
 
 def _row(calls: int) -> Shape:
-    """Calls one after the other, and a transform of the last answer."""
+    """Return a shape of calls one after the other, and a transform of the last answer."""
 
     def steps(url: str) -> list[dict[str, Any]]:
         body = {"id": "{{ trigger.id }}"}
@@ -81,21 +81,21 @@ EACH = Shape(
     lambda number: {"id": number, "lines": _ITEMS},
 )
 COMPARED = {"w1": (SHAPES["w1"], 1), "five": (_row(5), 5), "fifty": (_row(49), 49), "each": (EACH, _ITEMS)}
-"""Each shape, and how many calls a run of it makes. restate_service.mjs has the same ones."""
+"""Each shape, and the number of calls in its run. restate_service.mjs has the same ones."""
 
 
 @dataclass
 class Side:
-    """One of the two that are compared.
+    """One of the two compared systems.
 
     Attributes:
-        completed: how many runs have, since the start.
-        cpu_seconds: what all its processes have used, since the start.
-        resident_mib: the memory of all its processes; shared pages count more than once.
-        output: what a run gave, of the answer to whoever waited for it.
-        paths: where events of each workflow are posted, by shape and mode.
-        sent: how many events were, since the start.
-        seen: how many runs had completed when last looked at.
+        completed: returns the number of completed runs since the start.
+        cpu_seconds: returns the CPU seconds of all its processes since the start.
+        resident_mib: returns the memory of all its processes; shared pages count more than once.
+        output: the output of a run, from the answer to a waiting client.
+        paths: the paths for events of each workflow, by shape and mode.
+        sent: the number of events since the start.
+        seen: the number of completed runs at the last check.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Side:
     seen: int = 0
 
     async def check(self, name: str) -> None:
-        """Run each workflow of a shape once, and see that runs give what they should."""
+        """Run each workflow of a shape once, and check the outputs."""
         count = len(self.paths[name, "posting"])
         await self._send(Cell(name, 8, "posting", count), _LONGEST_WARM_UP_SECONDS, count)
         shape, url = COMPARED[name][0], f"http://127.0.0.1:{self.port}{self.paths[name, 'waiting'][-1]}"
@@ -120,7 +120,7 @@ class Side:
                 assert self.output(answer.json()) == shape.output(number), (self.name, name, answer.text)
 
     async def measure(self, cell: Cell, seconds: float) -> tuple[float, ...]:
-        """Send events for so many seconds, until all runs have completed: figures as in `HEADS`."""
+        """Send events for this many seconds, until all runs have completed; return figures as in `HEADS`."""
         await self._send(cell, min(seconds, _WARM_UP_SECONDS))
         used, start = self.cpu_seconds(), time.perf_counter()
         result = await self._send(cell, seconds)
@@ -130,7 +130,7 @@ class Side:
         return count / took, result.percentile(0.5), result.percentile(0.99), cpu, self.resident_mib()
 
     async def _send(self, cell: Cell, seconds: float, count: int | None = None) -> load.Result:
-        """Send `count` at most; when posting, pause while too many runs are left, and return when none is."""
+        """Send at most `count`; when posting, pause while too many runs are left, and return when none is."""
         posting, gate = cell.mode == "posting", asyncio.Event()
         most = max(2 * cell.clients, _CALLS_LEFT // COMPARED[cell.shape][1]) if posting else math.inf
         gate.set()
@@ -154,13 +154,13 @@ class Side:
         paths = cycle(self.paths[cell.shape, cell.mode][: cell.workflows])
         for path, body in zip(paths, COMPARED[cell.shape][0].bodies(), strict=False):
             self.sent += 1
-            if self.sent - self.seen >= most:  # until the next look: clients can send a lot meanwhile
+            if self.sent - self.seen >= most:  # until the next check: clients can send a lot meanwhile
                 gate.clear()
             yield load.request_bytes("POST", path, {}, body)
 
 
 async def our_side(stack: Stack, shapes: dict[str, int]) -> Side:
-    """A stack of ours, whose worker runs, with so many workflows of each shape."""
+    """Return our side: a stack with a running worker, and this many workflows of each shape."""
     url = stack.settings.database_url
     assert url is not None
     database = await psycopg.AsyncConnection[tuple[int]].connect(url.get_secret_value(), autocommit=True)
@@ -184,7 +184,7 @@ async def our_side(stack: Stack, shapes: dict[str, int]) -> Side:
 
 
 async def their_side(peer: restate.Restate, shapes: dict[str, int]) -> Side:
-    """Restate, whose services have a handler for each shape."""
+    """Return Restate's side, whose services have a handler for each shape."""
     completed = await peer.counter()
     side = Side("restate", peer.port, completed, peer.cpu_seconds, peer.resident_mib, lambda answer: answer)
     for name, count in shapes.items():
@@ -199,7 +199,7 @@ def compare(runners: Runners, sides: list[Side], cells: list[Cell], seconds: flo
     for cell in cells:
         found: dict[str, list[tuple[float, ...]]] = {side.name: [] for side in sides}
         for turn in range(rounds):
-            # There and back, so that a machine that slows down favours nobody.
+            # There and back, so that a machine that slows down favours no side.
             for side in sides[:: -1 if turn % 2 else 1]:
                 found[side.name].append(runners.fast.run(side.measure(cell, seconds)))
         means = [
@@ -213,7 +213,7 @@ def compare(runners: Runners, sides: list[Side], cells: list[Cell], seconds: flo
 
 
 def chosen(arguments: argparse.Namespace) -> list[Cell]:
-    """What the command line asks for: by itself, no more calls at once than are made while a client waits."""
+    """Return the requested cells; by default, no more concurrent calls than a waiting client allows."""
     if not (arguments.shape or arguments.clients or arguments.mode or arguments.workflows):
         return list(COMPACT)
     return [
@@ -240,7 +240,7 @@ def main(arguments: argparse.Namespace) -> None:
         sides = [runners.fast.run(side) for side in (our_side(stack, shapes), their_side(peer, shapes))]
         for side, name in product(sides, shapes):
             runners.fast.run(side.check(name))
-        for side in sides:  # so that the first line is not that of code which is not compiled yet
+        for side in sides:  # so that the first line does not include compilation
             runners.fast.run(side.measure(cells[0], arguments.seconds))
         compare(runners, sides, cells, arguments.seconds, arguments.rounds)
 

@@ -25,7 +25,7 @@ _READY_SECONDS = 60
 
 
 class Restate:
-    """Both processes, over a folder with the packages. Its data is as durable as it is by default."""
+    """Both processes, on a folder with the packages. Its data is as durable as by default."""
 
     def __init__(self, folder: Path, echo: str, services: int) -> None:
         self.port, self._admin, node = _free_ports(3)
@@ -46,7 +46,7 @@ class Restate:
         self._service = Child("service", service, log=folder / "service.log", environment=environment)
 
     async def start(self) -> None:
-        """Start both, and make the services known to the server."""
+        """Start both, and register the services at the server."""
         await asyncio.gather(self._server.start(), self._service.start())
         deadline, lines = time.monotonic() + _READY_SECONDS, list[str]()
         async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
@@ -59,15 +59,15 @@ class Restate:
                     if answer.status_code == 201:
                         return
                 if time.monotonic() > deadline:
-                    raise SystemExit(f"bench: Restate is not ready: {self._server.last_words()} {lines}")
+                    raise SystemExit(f"bench: Restate is not ready: {self._server.log_tail()} {lines}")
                 await asyncio.sleep(0.1)
 
     async def stop(self) -> None:
-        """Stop what has been started."""
+        """Stop both processes."""
         await asyncio.gather(self._service.stop(2), self._server.stop(5))
 
     async def counter(self) -> Callable[[], Awaitable[int]]:
-        """What tells how many runs have completed since the start; in the running loop."""
+        """Return a function that counts completed runs since the start; call it in the running loop."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._counter)
 
         async def completed() -> int:
@@ -77,11 +77,11 @@ class Restate:
         return completed
 
     def cpu_seconds(self) -> float:
-        """What both have used so far."""
+        """Return the CPU seconds of both so far."""
         return sum(sum(process.cpu_times()[:2]) for process in self._processes())
 
     def resident_mib(self) -> float:
-        """The memory of both."""
+        """Return the memory of both."""
         return sum(process.memory_info().rss for process in self._processes()) / 2**20
 
     def _processes(self) -> list[psutil.Process]:
@@ -90,7 +90,7 @@ class Restate:
 
 @contextlib.contextmanager
 def running(runners: Runners, echo: str, services: int) -> Generator[Restate]:
-    """Install and run it for the time of the block; its services, so many, call the URL `echo`."""
+    """Install and run it for the block; its `services` call the URL `echo`."""
     with tempfile.TemporaryDirectory(prefix="restate-bench-") as folder:
         # No install scripts: one of them reports the installation.
         options = ["--ignore-scripts", "--no-audit", "--no-fund", "--prefix", folder]

@@ -1,4 +1,4 @@
-"""What the runs of others cost a neighbour, who waits for one run of one call at a time.
+"""The cost of other accounts' runs for a neighbour, who waits for one run of one call at a time.
 
     python -m bench.run_neighbours [--seconds 10] [--delays 10000]
 
@@ -34,12 +34,12 @@ _UNTIL_SENT = timedelta(seconds=1.5)
 
 
 async def post(stack: Stack, path: str, bodies: Iterable[bytes]) -> None:
-    """Send all events, and see that they are accepted."""
+    """Send all events, and check that they are accepted."""
     await send_all(stack, [load.request_bytes("POST", path, {}, body) for body in bodies], _SENDERS)
 
 
 async def send_all(stack: Stack, given: Iterable[bytes], senders: int) -> None:
-    """Send all requests, from so many connections, and see that each is answered by 202."""
+    """Send all requests from this many connections, and check that each is answered by 202."""
     requests = iter(given)
 
     async def send() -> None:
@@ -54,7 +54,7 @@ async def send_all(stack: Stack, given: Iterable[bytes], senders: int) -> None:
 
 
 async def ask(stack: Stack, path: str, seconds: float) -> str:
-    """Run after run for so many seconds: one line of how long they took."""
+    """Do run after run for this many seconds; return one line of durations."""
     request = load.request_bytes("POST", f"{path}?wait=30", {}, b"{}")
     found = await load.run("127.0.0.1", stack.port, request, clients=1, seconds=seconds)
     assert set(found.statuses) == {200}, found.statuses
@@ -63,7 +63,7 @@ async def ask(stack: Stack, path: str, seconds: float) -> str:
 
 
 async def unfinished(stack: Stack) -> int:
-    """How many runs have not ended."""
+    """Return the number of unfinished runs."""
     url = stack.settings.database_url
     assert url is not None
     async with await psycopg.AsyncConnection[tuple[Any, ...]].connect(url.get_secret_value()) as connection:
@@ -72,7 +72,7 @@ async def unfinished(stack: Stack) -> int:
 
 
 async def beside_delays(stack: Stack, path: str, delays: int, seconds: float) -> str:
-    """The neighbour's line from the moment at which the delays end, and when the last of their runs ended."""
+    """Return the neighbour's line from the end of the delays on, and the end of the last of their runs."""
     delaying = {"id": "nap", "type": "delay", "config": {"until": "{{ trigger.at }}"}}
     naps = await workflow(stack, 1, {"steps": [delaying]})
     at = datetime.now(UTC) + _UNTIL_SENT * max(4, delays / 1000)
@@ -88,7 +88,7 @@ async def beside_delays(stack: Stack, path: str, delays: int, seconds: float) ->
 
 
 async def measure(stack: Stack, seconds: float, delays: int) -> None:
-    """Print a line for each kind of company."""
+    """Print a line for each kind of neighbourhood."""
     await stack.change_worker({})
     path = await workflow(stack, 0, {"steps": [webhook("call", stack.echo, {})]})
     await ask(stack, path, 1)

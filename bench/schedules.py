@@ -1,4 +1,4 @@
-"""Workflows that are due in the same minute: how soon each is accepted, and done.
+"""Workflows that are due in the same minute: the time until each is accepted, and done.
 
     python -m bench.schedules [--workflows 1000] [--clients 8]
 
@@ -26,7 +26,7 @@ from bench.shapes import SHAPES
 from bench.stack import Runners, Stack, nothing, running
 from database import Database
 
-# Schedules have to be told before they are due.
+# Schedules must be created before they are due.
 _LEAD = timedelta(seconds=30)
 _LEAD_EACH = timedelta(seconds=0.1)
 _LOOK_SECONDS = 0.25
@@ -46,7 +46,7 @@ class Scheduled:
     at: datetime
 
     async def create(self, count: int, clients: int) -> float:
-        """Create so many through the API; in how many seconds."""
+        """Create workflows through the API; return the seconds."""
         numbers, started = iter(range(count)), time.perf_counter()
         headers = {"Authorization": f"Bearer {self.stack.key}"}
         steps = _SHAPE.definition("bench", self.stack.echo)["steps"]
@@ -66,7 +66,7 @@ class Scheduled:
         return time.perf_counter() - started
 
     async def until(self, query: LiteralString, wanted: int) -> float:
-        """Wait until a query counts so many; how many seconds that was."""
+        """Wait until a query counts this many; return the seconds."""
         started = time.perf_counter()
         while (count := (await self.row(query))[0]) != wanted:
             took = time.perf_counter() - started
@@ -75,14 +75,14 @@ class Scheduled:
         return time.perf_counter() - started
 
     async def row(self, query: LiteralString, *values: Any) -> tuple[Any, ...]:
-        """The row that a query gives."""
+        """Return the row of a query."""
         async with self.database.connection() as connection:
             row = await (await connection.execute(query, values)).fetchone()
         assert row is not None
         return tuple(row.values())
 
     async def after_due(self, column: LiteralString) -> str:
-        """The seconds from when runs were due to the moment in a column: p50, p99 and most."""
+        """Return the seconds from the due time to the moment in a column: p50, p99 and most."""
         query: LiteralString = (
             "select percentile_cont(0.5) within group (order by s) as a,"
             " percentile_cont(0.99) within group (order by s) as b, max(s) as c"
@@ -93,7 +93,7 @@ class Scheduled:
 
 @contextlib.asynccontextmanager
 async def opened(stack: Stack, at: datetime) -> AsyncGenerator[Scheduled]:
-    """With a connection to the stack's database, for the time of the block."""
+    """Connect to the stack's database, for the block."""
     url = stack.settings.database_url
     assert url is not None
     database = Database(url.get_secret_value(), name="bench")
@@ -105,7 +105,7 @@ async def opened(stack: Stack, at: datetime) -> AsyncGenerator[Scheduled]:
 
 
 async def measure(stack: Stack, count: int, clients: int) -> None:
-    """Print how long it takes to create them, to tell their Schedules, to accept and to end their runs."""
+    """Print the durations of creating them, creating their Schedules, accepting and ending their runs."""
     await stack.change_worker({})
     at = (datetime.now(UTC) + _LEAD + count * _LEAD_EACH).replace(second=0, microsecond=0)
     async with opened(stack, at + timedelta(minutes=1)) as scheduled:

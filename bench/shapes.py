@@ -1,4 +1,4 @@
-"""The workflows that are measured, from the shortest to one with a bit of everything."""
+"""The measured workflows, from the shortest to one with a bit of everything."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Shape:
     """A workflow and the events that start it.
 
     Attributes:
-        steps: given the URL that its webhooks call.
-        event: given a number.
-        output: what the run of that event gives.
+        steps: the steps, given the URL that its webhooks call.
+        event: the event, given a number.
+        output: the output of the run of that event.
     """
 
     steps: Callable[[str], list[dict[str, Any]]]
@@ -29,11 +29,11 @@ class Shape:
     output: Callable[[int], Any]
 
     def bodies(self) -> Iterator[bytes]:
-        """Events as they are sent, each another one, for ever."""
+        """Yield distinct events in the sent form, for ever."""
         return cycle([json.dumps(self.event(number)).encode() for number in range(_BODIES)])
 
     def definition(self, name: str, url: str) -> dict[str, Any]:
-        """The workflow, as it is created."""
+        """Return the document that creates the workflow."""
         return {"name": name, "trigger": {"type": "webhook"}, "steps": self.steps(url)}
 
 

@@ -57,12 +57,12 @@ class Stack:
 
     @property
     def url(self) -> str:
-        """Where the API answers."""
+        """The address of the API."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def settings(self) -> settings.Settings:
-        """What the processes are told."""
+        """The settings of the processes."""
         return settings.load(self._environ)
 
     async def start(self) -> None:
@@ -86,7 +86,7 @@ class Stack:
         self.echo = f"http://127.0.0.1:{lines[0]}/"
 
     async def change_worker(self, changes: Mapping[str, int | bool], count: int = 1, **environ: str) -> None:
-        """Start so many workers with these changes and settings, in place of those that run."""
+        """Replace the workers by this many with these changes and settings."""
         await self._stop_workers()
         self._environ["BENCH_WORKER"] = json.dumps(changes)
         for number in range(count):
@@ -102,11 +102,11 @@ class Stack:
         await self._until_workers_are_ready([worker])
 
     async def stop_worker(self) -> None:
-        """Stop the worker that was started first, in order."""
+        """Stop the oldest worker in an orderly way."""
         await self._workers.pop(0).stop(30)
 
     async def kill_worker(self) -> None:
-        """End a worker as a crash does; returns when it is gone."""
+        """Kill a worker; return when it is gone."""
         await _kill(self._workers.pop())
 
     @property
@@ -120,7 +120,7 @@ class Stack:
         return self._temporal.child.pid
 
     async def kill_temporal(self) -> None:
-        """End Temporal as a crash does."""
+        """Kill Temporal."""
         await _kill(self._temporal.child)
 
     async def start_temporal(self) -> None:
@@ -128,7 +128,7 @@ class Stack:
         await self._temporal.start()
 
     async def kill_postgres(self) -> None:
-        """End Postgres as a crash does."""
+        """Kill Postgres."""
         await _kill(self._postgres.child)
 
     async def start_postgres(self) -> None:
@@ -136,16 +136,16 @@ class Stack:
         await self._postgres.start()
 
     def postgres_log(self) -> str:
-        """Return what Postgres has logged so far."""
+        """Return the log of Postgres so far."""
         return self._postgres.child.log.read_text(errors="replace")
 
     def worker_logs(self) -> str:
-        """Return what the workers have logged so far."""
+        """Return the logs of the workers so far."""
         logs = sorted((self._data / "logs").glob("worker*.log"))
         return "".join(log.read_text(errors="replace") for log in logs)
 
     async def stop(self) -> None:
-        """Stop what has been started."""
+        """Stop all started processes."""
         await self._stop_workers()
         for child in (self._api, self._echo):
             if child is not None:
@@ -157,12 +157,12 @@ class Stack:
         self._listener.close()
 
     def cpu_seconds(self) -> dict[str, float]:
-        """CPU seconds used so far by part, children that ended included; `load` is ours and the echo's."""
+        """Return CPU seconds used so far by part, ended children included; `load` is ours and the echo's."""
         used = {name: sum(map(_cpu, processes)) for name, processes in self._processes().items()}
         return used | {"load": used["load"] + time.process_time()}
 
     def resident_mib(self) -> dict[str, int]:
-        """Memory by part. Postgres shares pages: its sum counts them more than once."""
+        """Return memory by part. Postgres shares pages: its sum counts them more than once."""
         return {
             name: sum(map(_resident, processes)) // 2**20 for name, processes in self._processes().items()
         }
@@ -188,9 +188,9 @@ class Stack:
         self._workers = []
 
     async def _until_workers_are_ready(self, workers: Sequence[Child]) -> None:
-        """Wait until each of these says so in its log: `/readyz` is content with one.
+        """Wait until each of these logs that it is ready, because `/readyz` needs only one.
 
-        Without Temporal a worker is ready for all that shifts carry.
+        Without Temporal a worker is ready for all work that shifts carry.
         """
         deadline, starting = time.monotonic() + _READY_SECONDS, list(workers)
         while starting:
@@ -224,7 +224,7 @@ class Stack:
 
 
 class Runners(NamedTuple):
-    """Event loops: uvloop cannot start a process as another user, as Postgres needs it under root."""
+    """Event loops: uvloop cannot start a process as another user, which Postgres needs under root."""
 
     plain: asyncio.Runner
     fast: asyncio.Runner
@@ -232,7 +232,7 @@ class Runners(NamedTuple):
     @staticmethod
     @contextlib.contextmanager
     def made() -> Generator[Runners]:
-        """Both, for the time of the block."""
+        """Make both, for the block."""
         with asyncio.Runner() as plain, asyncio.Runner(loop_factory=uvloop.new_event_loop) as fast:
             yield Runners(plain, fast)
 
@@ -248,11 +248,11 @@ def running(
     api: str = "cli",
     **environ: str,
 ) -> Generator[Stack]:
-    """A stack without a worker for the time of the block.
+    """Run a stack without a worker for the block.
 
     Args:
         runners: the plain one starts and stops it.
-        prepare: puts what is needed into the data folder.
+        prepare: prepares the data folder.
         api: the module that runs as the API process.
         environ: settings of its processes.
     """
@@ -272,7 +272,7 @@ def running(
 def unlimited(
     prepare: Callable[[Path], Coroutine[Any, Any, None]] = nothing,
 ) -> Generator[tuple[Runners, Stack]]:
-    """A stack without a worker, with as many accounts and events as one likes, and the loops to run on."""
+    """Run a stack without a worker and without limits; yield it with its event loops."""
     settings = {
         "VEDETTE_LOCAL_ONLY": "1",
         "VEDETTE_SIGNUP": "open",
@@ -285,7 +285,7 @@ def unlimited(
 
 
 async def _kill(child: Child) -> None:
-    """End a process as a crash does; returns when it is gone."""
+    """Kill a process; return when it is gone."""
     assert child.pid is not None
     os.kill(child.pid, signal.SIGKILL)
     while child.pid is not None:
@@ -293,7 +293,7 @@ async def _kill(child: Child) -> None:
 
 
 def _words(child: Child | None) -> str:
-    return "" if child is None else child.last_words()
+    return "" if child is None else child.log_tail()
 
 
 def _resident(process: psutil.Process) -> int:

@@ -1,4 +1,4 @@
-"""How long it takes until all is done when a worker is killed under load.
+"""The time until all is done after a worker is killed under load.
 
     python -m bench.takeover [--seconds 4] [--rounds 3]
 
@@ -24,7 +24,7 @@ _DONE_SECONDS = 120
 
 
 async def measure(stack: Stack, seconds: float, rounds: int) -> None:
-    """Print a line for each worker that is killed."""
+    """Print a line for each killed worker."""
     shape = SHAPES["w1"]
     definition = shape.definition("takeover", stack.echo)
     path = await workflow(stack, 0, definition)

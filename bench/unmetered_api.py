@@ -1,4 +1,4 @@
-"""`vedette api` whose sources may be asked as often as one likes: `bench.bulk` has its own in their place."""
+"""`vedette api` with unlimited rates for sources, which `bench.bulk` replaces by its own."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     python -m bench.uploads [--rows 10000]
 
-`pure` is a condition and a transform, `call` has an HTTP call between them, both with an `input_schema`.
-Told are the seconds until the file is accepted, until the last run has ended by Postgres' clock and until the
+`pure` is a condition and a transform, `call` has an HTTP call between them, both with an `input_schema`. Told
+are the seconds until the file is accepted, until the last run has ended by Postgres' clock and until the
 client sees it, who asks every 50 ms; how long that took; and each once more beside neighbours, of whom one
 looks up an address and another has a run of the workflow `w1`, twenty times a second each.
 
@@ -57,11 +57,11 @@ def _table(rows: int) -> bytes:
 
 
 async def upload(client: httpx.AsyncClient, path: str, rows: int) -> tuple[list[float], list[float]]:
-    """Have a file run.
+    """Upload a file and wait for its runs; return the durations.
 
     Returns:
         The seconds from the start of the upload until it was accepted, until its runs had ended, and until
-        the client saw that; and how many ms each look took.
+            the client saw that; and how many ms each look took.
     """
     table, looks = _table(rows), list[float]()
     started, began = time.perf_counter(), time.time()
@@ -85,7 +85,7 @@ def _share(took: Sequence[float], share: float) -> float:
 
 
 async def uploads(stack: Stack, rows: int) -> None:
-    """Print how long files take, what they cost, and what neighbours wait for meanwhile."""
+    """Print the durations of files, their cost, and the neighbours' waiting times."""
     neighbours = Neighbours(stack, await workflow(stack, 0, {"steps": SHAPES["w1"].steps(stack.echo)}))
     async with neighbours.beside():
         await asyncio.sleep(1)

@@ -1,4 +1,4 @@
-"""`vedette worker` with constants of the engine changed, to see what each is worth.
+"""`vedette worker` with changed constants of the engine, to measure the worth of each.
 
 `BENCH_WORKER` holds the changes as JSON, by the names of `CONSTANTS` and `SWITCHES`:
 
@@ -33,7 +33,7 @@ SWITCHES: dict[str, tuple[ModuleType, str, Any]] = {
     "sandbox": (worker, "workflow_runner", UnsandboxedWorkflowRunner),
     "fixed pollers": (worker, "PollerBehaviorSimpleMaximum", _autoscaling),
 }
-"""What takes the place of a name where the switch is off."""
+"""The replacement of a name whose switch is off."""
 
 
 def change(changes: dict[str, int | bool]) -> None:
@@ -41,7 +41,7 @@ def change(changes: dict[str, int | bool]) -> None:
 
     Raises:
         KeyError: there is no such change.
-        AttributeError: the constant has another name by now.
+        AttributeError: the constant was renamed.
     """
     for name, value in changes.items():
         if name in CONSTANTS:

@@ -1,6 +1,6 @@
 """The `vedette` command, one module a noun.
 
-What its commands do stands in the modules that they import when they are called, so that `--help` is quick.
+Commands import the modules that do their work only when they are called, so that `--help` is quick.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cli import (
     lookup,
     migrate,
     monitors,
-    persons,
+    privacy,
     providers,
     runs,
     secrets,
@@ -41,7 +41,7 @@ from cli.groups import new_group
 from cli.printing import printable
 
 DEVELOPERS = "With a key, over HTTP"
-OPERATORS = "For who runs the service"
+OPERATORS = "For operators of the service"
 
 app = new_group("Look up, watch and automate.", completion=True)
 for command in (
@@ -59,9 +59,10 @@ for command in (lookup.lookup, providers.providers):
     app.command(rich_help_panel=DEVELOPERS)(command)
 for noun in (workflows, runs, uploads, secrets, monitors, lists, jobs, webhooks, events):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)
-for noun in (credits, data, accounts, keys, persons):
+for noun in (credits, data, accounts, keys):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=OPERATORS)
-# It adds to the commands of `workflows` when it is imported.
+app.add_typer(privacy.commands, name="persons", rich_help_panel=OPERATORS)
+# Importing it adds its commands to those of `workflows`.
 assert workflow_files.commands is workflows.commands
 
 
@@ -85,7 +86,7 @@ def _options(
 def main() -> None:
     """Run the command that the arguments name; exit codes are those of `settings.ExitCode`."""
     process.collect_rarely()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that is not UTF-8 gets the rest escaped
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without UTF-8 gets other characters escaped
         sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportUnknownMemberType]
     process.leave(_run())
 
@@ -102,7 +103,7 @@ def _run() -> int:
 
         if not isinstance(error, (StartError, BadInput)):
             raise
-        # What a service says is in it, too.
+        # The text may include a message of the service.
         print("\n".join(map(printable, str(error).splitlines())), file=sys.stderr)
         return error.exit_code if isinstance(error, StartError) else ExitCode.USAGE
     return 0

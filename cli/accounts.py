@@ -31,7 +31,7 @@ _SHOWN = {
 @commands.command("create")
 def accounts_create(
     email: Email,
-    name: Annotated[str | None, typer.Option(help="Of the person.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name of the person.")] = None,
     credit: Annotated[
         int | None, typer.Option("--credits", min=0, max=MOST_CREDITS, help="The first balance.")
     ] = None,
@@ -57,7 +57,7 @@ def accounts_reset_password(
     password_file: PasswordFile = None,
     as_json: Json = False,
 ) -> None:
-    """Give an account a new password, and end all its sessions."""
+    """Set a new password for an account, and end all its sessions."""
     from services.operator.administration import reset_password
 
     url, password = database_url(connected_settings()), _read_password(password_file)

@@ -1,4 +1,4 @@
-"""The service over HTTP, as the commands of developers use it: where it is, and what its answers mean."""
+"""The service over HTTP, as developers' commands use it: its address, and the meaning of its answers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+from cli.connection import KEY, NO_URL, URL, ServiceConnection, find_connection
 from cli.errors import BadInput, Refused, failure
-from cli.place import KEY, NO_URL, URL, Place, find_place
 from cli.printing import printable
 
 if TYPE_CHECKING:
@@ -32,38 +32,38 @@ class SentEvent(NamedTuple):
 class Service:
     """The service, with an open connection."""
 
-    def __init__(self, http: httpx.Client, place: Place, shown: Mapping[str, str]) -> None:
+    def __init__(self, http: httpx.Client, connection: ServiceConnection, shown: Mapping[str, str]) -> None:
         """Prepare.
 
         Args:
-            http: knows the address and the key.
-            place: of the service.
-            shown: fields, or codes of problems → the option or argument that they came in by.
+            http: a client with the address and the key.
+            connection: the connection to the service.
+            shown: fields, or codes of problems → the option or argument of the input.
         """
         self._http = http
-        self.place = place
+        self.connection = connection
         self._shown = shown
 
     def get(self, path: str, **query: Any) -> Any:
-        """The JSON at a path; parameters that are None are left out."""
+        """Return the JSON at a path; parameters that are None are left out."""
         params = {name: value for name, value in query.items() if value is not None}
         return self.call("GET", path, params=params)
 
     def post(self, path: str, body: Any = None, **query: Any) -> Any:
-        """The JSON that a POST answers."""
+        """Return the JSON answer to a POST."""
         params = {name: value for name, value in query.items() if value is not None}
         return self.call("POST", path, params=params, **({} if body is None else {"json": body}))
 
     def call(self, method: str, path: str, **request: Any) -> Any:
-        """The JSON that a request answers, None where there is none.
+        """Return the JSON answer to a request, or None for an empty one.
 
         Raises:
-            Refused: the input does not fit.
-            StartError: the service is not reached, does not do it for this key, or has failed.
+            Refused: the input is invalid.
+            StartError: the service is unreachable, refuses this key, or has failed.
         """
         with self.stream(method, path, **request) as response:
             content = response.read()
-        if "x-request-id" not in response.headers:  # each answer of the service has it
+        if "x-request-id" not in response.headers:  # every answer of the service has it
             raise self._strange(response.status_code)
         try:
             return json.loads(content) if content else None
@@ -72,7 +72,7 @@ class Service:
 
     @contextmanager
     def stream(self, method: str, path: str, **request: Any) -> Generator[httpx.Response]:
-        """The answer to a request, to be read as it comes. Raises what `call` does."""
+        """Yield the answer to a request, to be read as it arrives. Raises the errors of `call`."""
         import httpx
 
         try:
@@ -90,7 +90,7 @@ class Service:
             raise self._away(f"cannot be reached ({str(error) or type(error).__name__})") from None
 
     def events(self, path: str) -> Generator[SentEvent]:
-        """The events at a path up to `end`, whatever connections it takes."""
+        """Yield the events at a path up to `end`, reconnecting as needed."""
         import httpx
 
         last, failures = "", 0
@@ -117,7 +117,7 @@ class Service:
         raise self._away("has ended the stream of events again and again")
 
     def _has_waited(self, response: httpx.Response, waits: int) -> bool:
-        """Wait as long as the service asks to, if that is worth while."""
+        """Wait as long as the service asks, if that is short enough; return whether it waited."""
         after = response.headers.get("retry-after", "")
         if response.status_code != 429 or not after.isdecimal():
             return False
@@ -130,7 +130,7 @@ class Service:
         return True
 
     def _refusal(self, response: httpx.Response) -> Exception:
-        """What an answer that is no success means for who typed the command."""
+        """Return the error for an unsuccessful answer, in words for the user of the command."""
         problem, status = _problem(response), response.status_code
         if not problem:
             return self._strange(status)
@@ -138,10 +138,13 @@ class Service:
         if status == 401:
             mend = f"Set {KEY} to a key that works; `vedette keys create --account <email>` makes one."
             return failure(
-                f"{self.place.url} does not accept the key of {self.place.key_from}. {mend}", "REFUSED"
+                f"{self.connection.url} does not accept the key of {self.connection.key_from}. {mend}",
+                "REFUSED",
             )
         if status == 403:
-            mend = f"The key is that of {self.place.key_from}; `vedette keys create --scope` makes another."
+            mend = (
+                f"The key is that of {self.connection.key_from}; `vedette keys create --scope` makes another."
+            )
             return failure(f"{said} {mend}", "REFUSED")
         if status == 402:
             counts = f"{problem.get('required')} needed, {problem.get('balance')} there"
@@ -156,32 +159,32 @@ class Service:
 
     def _away(self, what: str) -> Exception:
         mend = f"Is {URL} right, and does `vedette up` run there?"
-        return failure(f"The service at {self.place.url} {what}. {mend}", "SERVICE")
+        return failure(f"The service at {self.connection.url} {what}. {mend}", "SERVICE")
 
 
 @contextmanager
 def connected(shown: Mapping[str, str]) -> Generator[Service]:
-    """Give the service for the time of the block.
+    """Yield the service for the block.
 
     Args:
         shown: as in `Service`.
 
     Raises:
-        StartError: nothing says where it is, or with which key it is asked.
+        StartError: its address or the key is missing.
     """
     import httpx
 
-    place = find_place()
-    parts = urlsplit(place.url)
+    connection = find_connection()
+    parts = urlsplit(connection.url)
     is_plain = parts.scheme == "http"
-    if is_plain and not place.here:
+    if is_plain and not connection.here:
         print(f"{URL} is http: whoever is on the way to {parts.hostname} reads the key.", file=sys.stderr)
-    headers = {"Authorization": f"Bearer {place.key}", "User-Agent": "vedette-cli"}
+    headers = {"Authorization": f"Bearer {connection.key}", "User-Agent": "vedette-cli"}
     try:
-        # A proxy has no way to this machine, and to read who is trusted takes a while.
+        # A proxy cannot reach this machine, and loading the trusted certificates takes a while.
         http = httpx.Client(
-            base_url=place.url, headers=headers, timeout=_SECONDS, trust_env=not (is_plain and place.here),
-            verify=not is_plain,
+            base_url=connection.url, headers=headers, timeout=_SECONDS,
+            trust_env=not (is_plain and connection.here), verify=not is_plain,
         )  # fmt: skip
     except httpx.InvalidURL:
         raise failure(NO_URL, "SETTING") from None
@@ -189,18 +192,18 @@ def connected(shown: Mapping[str, str]) -> Generator[Service]:
         told = f"The proxy or the certificates that the environment names cannot be used: {error}"
         raise failure(told, "SETTING") from None
     with http:
-        yield Service(http, place, shown)
+        yield Service(http, connection, shown)
 
 
 def part(text: str) -> str:
-    """A text as one part of a path."""
+    """Return a text as one segment of a path."""
     if text in ("", ".", ".."):
         raise BadInput(f"{text or 'An empty text'} is no id.")
     return quote(text, safe="")
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:
-    """The problem document of an answer; empty where it has none."""
+    """Return the problem document of an answer; empty if it has none."""
     try:
         found: Any = response.json()
     except ValueError:
@@ -209,7 +212,7 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 
 def _read_events(response: httpx.Response) -> Generator[tuple[SentEvent, str]]:
-    """The events of one connection, each with its id."""
+    """Yield the events of one connection, each with its id."""
     fields: dict[str, str] = {}
     for line in response.iter_lines():
         if line and not line.startswith(":"):

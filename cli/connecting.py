@@ -1,4 +1,4 @@
-"""The settings of a command, and the database and keyring that it works with."""
+"""The settings of a command, and its database and keyring."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_settings() -> Settings:
-    """Read the settings of the environment; names in it that nothing reads are warned of."""
+    """Read the settings of the environment, and warn about names that are not read."""
     import settings
     from services.operator.configuration import warnings
 
@@ -22,7 +22,7 @@ def read_settings() -> Settings:
 
 
 def with_running_servers(settings: Settings) -> Settings:
-    """Add the servers of the stack that runs over the data folder, where the settings name none."""
+    """Add the servers of the stack running on the data folder, where the settings name none."""
     from pydantic import SecretStr
 
     from embedded import folder
@@ -41,10 +41,10 @@ def with_running_servers(settings: Settings) -> Settings:
 
 
 def connected_settings() -> Settings:
-    """Read settings whose database answers.
+    """Return settings whose database responds.
 
     Raises:
-        StartError: if neither the environment nor a running stack names one, or it does not answer.
+        StartError: if neither the environment nor a running stack names one, or it does not respond.
     """
     from services.operator.connections import check_database
     from settings import ExitCode, StartError
@@ -61,7 +61,7 @@ def connected_settings() -> Settings:
 
 
 def serving_settings() -> Settings:
-    """Read settings whose database answers and has a schema that this release works with.
+    """Return settings whose database responds and has a schema that this release works with.
 
     Raises:
         StartError: as `connected_settings`, or for its schema.
@@ -74,13 +74,13 @@ def serving_settings() -> Settings:
 
 
 def database_url(settings: Settings) -> str:
-    """The URL of the database, for settings that have one."""
+    """Return the URL of the database, for settings that have one."""
     assert settings.database_url is not None
     return settings.database_url.get_secret_value()
 
 
 def open_keyring(settings: Settings, *, may_make_key: bool = False) -> Keyring:
-    """Load the keyring, and see that it opens what the database holds.
+    """Load the keyring, and check that it opens the database's values.
 
     Raises:
         StartError: there is no key, or it is another one.

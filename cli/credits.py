@@ -16,7 +16,7 @@ from cli.printing import Json, print_fields, print_record
 commands = new_group("Credits.")
 
 MOST_CREDITS = 10**12
-"""As many at once; a balance holds nine million times that."""
+"""The most credits of one grant; a balance can hold nine million times as many."""
 
 _SHOWN = {"email": "EMAIL", "account": "EMAIL", "reference_taken": "--reference"}
 
@@ -30,10 +30,10 @@ def credits_show(as_json: Json = False) -> None:
 
 @commands.command("grant")
 def credits_grant(
-    account: Annotated[str, typer.Argument(metavar="EMAIL", help="Of the account.")],
+    account: Annotated[str, typer.Argument(metavar="EMAIL", help="The e-mail of the account.")],
     amount: Annotated[int, typer.Argument(metavar="AMOUNT", min=1, max=MOST_CREDITS)],
-    reason: Annotated[str, typer.Option(help="Stands in the ledger.")] = "Granted by the operator",
-    reference: Annotated[str | None, typer.Option(help="The same one again adds nothing.")] = None,
+    reason: Annotated[str, typer.Option(help="The reason in the ledger.")] = "Granted by the operator",
+    reference: Annotated[str | None, typer.Option(help="Repeating the same reference adds nothing.")] = None,
     as_json: Json = False,
 ) -> None:
     """Add credits to an account. For operators: it needs the database."""

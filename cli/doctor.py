@@ -11,7 +11,7 @@ from cli.printing import Json, print_data
 
 
 def doctor(as_json: Json = False) -> None:
-    """Look at each part, and say what to do about what is broken. Exits with 1 if something is."""
+    """Check each part, and suggest a remedy for each broken one. Exits with 1 if one is broken."""
     from dataclasses import asdict
 
     from embedded.doctor import examine

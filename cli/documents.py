@@ -1,6 +1,6 @@
-"""Workflows in files, as JSON or YAML, and the line at which each of their fields stands.
+"""Workflows in files, as JSON or YAML, and the line of each of their fields.
 
-YAML is read as its core schema has it: `yes`, `on` and `2026-01-01` are texts.
+YAML is read by its core schema: `yes`, `on` and `2026-01-01` are texts.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ _PLAIN = {"": None, "~": None, "null": None, "true": True, "false": False}
 _TAGS = "tag:yaml.org,2002:"
 _TEXT = f"{_TAGS}str"
 _KNOWN_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value"}
-# Aliases stand for what they name each time, and what they name may have aliases.
+# Aliases are expanded each time, and their targets may contain further aliases.
 _MOST_VALUES = 100_000
-# YAML ends lines with these, or drops them, where they are not escaped.
+# YAML treats these as line ends, or drops them, unless they are escaped.
 _BREAKS = set("\r\x85\u2028\u2029\ufeff")
 _DEEPEST = 100
 
 
 @dataclass
 class Document:
-    """What a file has.
+    """The content of a file.
 
     Attributes:
         name: of the file, for people.
-        value: what it says, as JSON has it.
-        lines: JSON pointer → line, of all that is in it.
+        value: the content as JSON.
+        lines: JSON pointer → line, for every value.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Document:
     lines: dict[str, int] = field(default_factory=dict[str, int])
 
     def line_of(self, pointer: str) -> int | None:
-        """The line at which a field stands, or what it is missing from; None where that is not known."""
+        """Return the line of a field, or of its nearest existing parent; None if it is unknown."""
         while pointer not in self.lines and pointer:
             pointer = pointer.rpartition("/")[0]
         return self.lines.get(pointer)
 
     def told(self, pointer: str, message: str) -> str:
-        """A line for people: `file.yaml:12 steps[2].config.expression: what is wrong`."""
+        """Return a line for people: `file.yaml:12 steps[2].config.expression: what is wrong`."""
         line = self.line_of(pointer)
         where = f"{self.name}:{line}" if line else self.name
         place = place_of(pointer)
@@ -56,17 +56,17 @@ class Document:
         )
 
     def refusal(self, errors: Sequence[Mapping[str, Any]], otherwise: str) -> BadInput:
-        """What the service has against it, each with its place; `otherwise` where it names none."""
+        """Return the service's errors, each with its place in the file; `otherwise` if it names none."""
         told = [self.told(one["pointer"], one["message"]) for one in errors if one.get("pointer") is not None]
         return BadInput("\n".join(told) or f"{self.name}: {otherwise}")
 
 
 class NoDocument(BadInput):
-    """A file that is neither JSON nor YAML, or has what JSON has not."""
+    """A file that is neither JSON nor YAML, or has values that JSON lacks."""
 
 
 def read_document(name: str, content: bytes) -> Document:
-    """Read a file.
+    """Parse the content of a file.
 
     Raises:
         NoDocument: naming the line.
@@ -95,7 +95,7 @@ def read_document(name: str, content: bytes) -> Document:
 
 
 def _read_json(name: str, text: str) -> Document:
-    """Read JSON; its lines are found as if it were YAML, which nearly all JSON is."""
+    """Parse JSON; its lines are found by reading it as YAML, which nearly all JSON is."""
     import orjson
     import yaml
 
@@ -106,7 +106,7 @@ def _read_json(name: str, text: str) -> Document:
         raise NoDocument(f"{name}:{error.lineno}: {message}") from None
     reader = _Reader(name)
     try:
-        # What stands between tokens may be tabs, which YAML has not.
+        # Tabs may separate tokens in JSON, but not in YAML.
         text = text.replace("\t", " ")
         _refuse_depth(name, text)
         reader.value(yaml.compose(text, _loader()), "")
@@ -116,7 +116,7 @@ def _read_json(name: str, text: str) -> Document:
 
 
 def _refuse_depth(name: str, text: str) -> None:
-    """See that a text is not nested so deep that the loader in C ends the process."""
+    """Refuse a text that is nested so deep that the loader in C would crash the process."""
     import yaml
 
     depth = 0
@@ -128,14 +128,14 @@ def _refuse_depth(name: str, text: str) -> None:
 
 
 def _loader() -> Any:
-    """What finds the structure of YAML: the one in C where there is one."""
+    """Return the parser of YAML's structure: the one in C if available."""
     import yaml
 
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Reader:
-    """Makes of YAML's nodes what JSON has."""
+    """Converts YAML's nodes to JSON values."""
 
     def __init__(self, name: str) -> None:
         self.lines: dict[str, int] = {}
@@ -143,7 +143,7 @@ class _Reader:
         self._values = 0
 
     def value(self, node: Any, pointer: str) -> Any:
-        """The value of a node; what is in it is noted with its line."""
+        """Return the value of a node; the lines of its parts are recorded."""
         import yaml
 
         self._values += 1
@@ -176,7 +176,8 @@ class _Reader:
 
     def _scalar(self, node: Any, line: int) -> Any:
         text: str = node.value
-        # A plain text with this tag has it written out, but for numbers such as 1e3, which YAML 1.1 has not.
+        # A plain text with this tag has an explicit tag, except for numbers such as 1e3, which YAML 1.1 does
+        # not know.
         is_text = node.tag == _TEXT and (text in _PLAIN or not set(text) & set("eE"))
         if is_text or node.style in ("'", '"', "|", ">"):
             return text
@@ -194,7 +195,7 @@ class _Reader:
 
 
 def place_of(pointer: str) -> str:
-    """A JSON pointer as people write it: `steps[2].config.expression`."""
+    """Return a JSON pointer as people write it: `steps[2].config.expression`."""
     place = ""
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
@@ -203,14 +204,14 @@ def place_of(pointer: str) -> str:
 
 
 def written(value: Mapping[str, Any]) -> str:
-    """The YAML of a document, which `read_document` reads as the same."""
+    """Return a document as YAML, which `read_document` reads back unchanged."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Writes texts that could be taken for something else in quotes, and long ones in lines."""
+        """Quotes ambiguous texts, and writes long ones as lines."""
 
         def ignore_aliases(self, data: Any) -> bool:
-            """Write each value where it stands."""
+            """Write each value in full, without aliases."""
             return True
 
     def text(dumper: Any, data: str) -> yaml.ScalarNode:

@@ -1,4 +1,4 @@
-"""Bad input at the command line, named as the user gave it: by option or argument, not by field."""
+"""Bad input at the command line, named as the user typed it: by option or argument, not by field."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, Literal
 
 
 class BadInput(Exception):
-    """Input that does not fit. The message has a line for each option or argument."""
+    """Invalid input. The message has a line for each option or argument."""
 
 
 class Refused(BadInput):
-    """Input that the service does not take.
+    """Input that the service rejects.
 
     Attributes:
         code: of the problem, stable.
-        errors: what is wrong with the body, each with `pointer` and `message`; none for other reasons.
+        errors: the errors of the body, each with `pointer` and `message`; empty for other reasons.
         details: the whole problem document.
     """
 
     def __init__(self, shown: Mapping[str, str], problem: Mapping[str, Any]) -> None:
-        """Take the problem over.
+        """Take over the problem.
 
         Args:
             shown: as in `naming`.
@@ -36,13 +36,13 @@ class Refused(BadInput):
 
 @contextmanager
 def naming(shown: Mapping[str, str]) -> Generator[None]:
-    """Say of what the models refuse which option or argument it came in by.
+    """Convert models' errors in the block to errors that name the option or argument.
 
     Args:
         shown: the models' fields, or their codes where no field is named → option or argument.
 
     Raises:
-        BadInput: they refuse something.
+        BadInput: the models reject an input.
     """
     from models.errors import DomainError, Invalid
 
@@ -58,7 +58,7 @@ def naming(shown: Mapping[str, str]) -> Generator[None]:
 
 
 def _key_of(error: Mapping[str, Any], shown: Mapping[str, str]) -> str:
-    """What an error is to be named by: its field, or its code where it has none that is known."""
+    """Return the key that names an error: its field, or its code if the field is unknown."""
     field = str(error.get("parameter") or error["pointer"].strip("/").split("/")[0])
     return error["code"] if not (field and field in shown) and error["code"] in shown else field
 
@@ -68,9 +68,9 @@ def _named(found: Sequence[tuple[str, str]], shown: Mapping[str, str]) -> str:
 
 
 def failure(message: str, code: Literal["SETTING", "SERVICE", "REFUSED"]) -> Exception:
-    """Make the error of a command that cannot go on, with the name of its exit code.
+    """Return the error of a command that cannot continue, with the name of its exit code.
 
-    The settings are imported here alone: they take half a second.
+    The settings are imported here only, because that takes half a second.
     """
     from settings import ExitCode, StartError
 

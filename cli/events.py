@@ -1,4 +1,4 @@
-"""`vedette events`: see events as a webhook of one's own would."""
+"""`vedette events`: show events as a webhook receives them."""
 
 from __future__ import annotations
 
@@ -30,22 +30,26 @@ _OPEN = "VEDETTE_ALLOW_PRIVATE_NETWORKS=127.0.0.1/32"
 
 @commands.command("listen")
 def events_listen(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="To listen on; 0 is any that is free.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any free one.")
+    ] = 0,
     type: Annotated[
-        list[str] | None, typer.Option(metavar="TYPE", help="Repeatable, as workflow.run.*; all by default.")
+        list[str] | None,
+        typer.Option(metavar="TYPE", help="Repeatable, such as workflow.run.*; all by default."),
     ] = None,
     url: Annotated[
-        str | None, typer.Option(help="The address of a tunnel to this port, where the service is elsewhere.")
+        str | None,
+        typer.Option(help="The address of a tunnel to this port, if the service is on another machine."),
     ] = None,
     secret: Annotated[
         str | None,
-        typer.Option(help="Of a webhook that exists, and leads here; without it one is made."),
+        typer.Option(help="The secret of an existing webhook for this address; by default one is made."),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Print deliveries as they come, and whether their signatures are right. Ctrl-C ends it.
 
-    A webhook that leads here is made, and deleted at the end.
+    A webhook for this receiver is created, and deleted at the end.
     """
     printer = _Printer(as_json)
     with _receiver(port, printer) as receiver, _ended_politely():
@@ -78,7 +82,7 @@ class _Printer:
         self._seen: set[str] = set()
 
     def __call__(self, delivery: Delivery) -> None:
-        """Print one."""
+        """Print a delivery."""
         with self._lock:
             again = delivery.id in self._seen
             if not delivery.fault:
@@ -88,7 +92,7 @@ class _Printer:
             try:
                 print(told, flush=True)
             except BrokenPipeError:
-                os.kill(os.getpid(), signal.SIGTERM)  # nobody reads any more
+                os.kill(os.getpid(), signal.SIGTERM)  # no process reads the output any more
                 raise
 
 
@@ -119,7 +123,7 @@ def _as_text(delivery: Delivery, event: Any, again: bool) -> str:
 
 @contextmanager
 def _receiver(port: int, printer: _Printer) -> Generator[Receiver]:
-    """A receiver that serves for the time of the block."""
+    """Run a receiver for the block."""
     from cli.receiver import Receiver
 
     try:
@@ -137,11 +141,11 @@ def _receiver(port: int, printer: _Printer) -> Generator[Receiver]:
 
 @contextmanager
 def _webhook(service: Service, receiver: Receiver, url: str | None, types: list[str]) -> Generator[None]:
-    """A webhook that leads to the receiver, for the time of the block."""
-    if url is None and not service.place.here:
+    """Create a webhook for the receiver, for the block."""
+    if url is None and not service.connection.here:
         raise BadInput(
-            f"--url: {service.place.url} is not on this machine, and cannot reach {receiver.url}. Give the "
-            "address of a tunnel that leads there, with --port."
+            f"--url: {service.connection.url} is not on this machine, and cannot reach {receiver.url}. Give "
+            "the address of a tunnel that leads there, with --port."
         )
     body = {"url": url or receiver.url, "events": types, "description": "vedette events listen"}
     try:
@@ -156,18 +160,18 @@ def _webhook(service: Service, receiver: Receiver, url: str | None, types: list[
     try:
         yield
     finally:
-        with suppress(Refused):  # somebody else has deleted it
+        with suppress(Refused):  # it was deleted already
             service.call("DELETE", f"/api/webhooks/{part(made['id'])}")
 
 
 @contextmanager
 def _ended_politely() -> Generator[None]:
-    """Take the signals that end processes and terminals for Ctrl-C, so that the webhook is deleted."""
+    """Treat the signals that end processes and terminals like Ctrl-C, so that the webhook is deleted."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    # Not what nohup ignores.
+    # Signals that nohup ignores stay ignored.
     ends = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
     former = {number: signal.signal(number, interrupt) for number in ends}
     try:

@@ -23,8 +23,10 @@ Type = Literal[
 ]
 Format = Literal["csv", "jsonl", "json"]
 JobId = Annotated[str, typer.Argument(metavar="ID")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="Where the results go.")]
-Written = Annotated[Format, typer.Option(help="What the results are written as.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", dir_okay=False, help="The file for the results.")
+]
+Written = Annotated[Format, typer.Option(help="The format of the results.")]
 
 _SHOWN = {
     "not_found": "ID", "type": "--type", "column": "--column", "name": "--name", "fields": "--fields",
@@ -42,18 +44,20 @@ def jobs_run(
         typer.FileBinaryRead,
         typer.Argument(metavar="FILE", help="CSV with a header; - reads standard input."),
     ],
-    type: Annotated[Type, typer.Option(help="What its targets are looked up as.")],
-    column: Annotated[str | None, typer.Option(help="The column with the targets; else it is found.")] = None,
-    name: Annotated[str | None, typer.Option(help="What the job is called.")] = None,
-    fields: Annotated[str | None, typer.Option(help="Only these, parted by commas.")] = None,
+    type: Annotated[Type, typer.Option(help="The kind of lookup for its targets.")],
+    column: Annotated[
+        str | None, typer.Option(help="The column with the targets; found by itself by default.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The name of the job.")] = None,
+    fields: Annotated[str | None, typer.Option(help="Only these fields, separated by commas.")] = None,
     output: Output = None,
     format: Written = "csv",
-    wait: Annotated[bool, typer.Option(help="For its end.")] = True,
+    wait: Annotated[bool, typer.Option(help="Wait for its end.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Look up all rows of a file, and write what was found. Exits with 1 if the job was not completed.
+    """Look up all rows of a file, and write the results. Exits with 1 if the job was not completed.
 
-    Ctrl-C ends the command; the job goes on.
+    Ctrl-C ends the command; the job continues.
     """
     _check_writable(output)
     given = {"type": type, "column": column, "name": name, "fields": fields}
@@ -104,7 +108,7 @@ def jobs_list(
 
 @commands.command("show")
 def jobs_show(job_id: JobId, as_json: Json = False) -> None:
-    """Show a job: how far it is, what it has cost."""
+    """Show a job: its progress and its cost."""
     with connected(_SHOWN) as service:
         print_record(service.get(_path(job_id)), as_json)
 
@@ -120,7 +124,7 @@ def jobs_watch(job_id: JobId, as_json: Json = False) -> None:
 
 @commands.command("cancel")
 def jobs_cancel(job_id: JobId, as_json: Json = False) -> None:
-    """End a job now; what was found so far stays, and is paid."""
+    """End a job now; finished rows stay, and are paid."""
     with connected(_SHOWN) as service:
         job = service.post(f"{_path(job_id)}/cancel")
     print_data(job, _told(job), as_json)
@@ -128,14 +132,14 @@ def jobs_cancel(job_id: JobId, as_json: Json = False) -> None:
 
 @commands.command("results")
 def jobs_results(job_id: JobId, output: Output = None, format: Written = "csv") -> None:
-    """Give the rows of a job that has ended, with what was found for each."""
+    """Write the rows of a job that has ended, with the result of each."""
     _check_writable(output)
     with connected(_SHOWN) as service:
         _write_results(service, job_id, output, format)
 
 
 def _followed(service: Service, job: dict[str, Any]) -> dict[str, Any]:
-    """The job at its end; until then standard error says how far it is."""
+    """Return the job at its end; until then print its progress on standard error."""
     try:
         with _progress(job) as show:
             for event in service.events(f"{_path(job['id'])}/events"):
@@ -143,7 +147,7 @@ def _followed(service: Service, job: dict[str, Any]) -> dict[str, Any]:
                 show(job)
     except BadInput:
         raise
-    except (KeyboardInterrupt, Exception):  # the service has gone away, say
+    except (KeyboardInterrupt, Exception):  # for example, the service has stopped
         print(
             f"The job goes on. `vedette jobs watch {job['id']}` follows it, `jobs cancel` ends it.",
             file=sys.stderr,
@@ -154,7 +158,7 @@ def _followed(service: Service, job: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _progress(job: Mapping[str, Any]) -> Generator[Any]:
-    """A bar on a terminal; elsewhere a line whenever a tenth more is done."""
+    """Yield a progress bar on a terminal; elsewhere a printer of a line for each further tenth."""
     if not sys.stderr.isatty():
         yield _Lines()
         return
@@ -174,13 +178,13 @@ def _progress(job: Mapping[str, Any]) -> Generator[Any]:
 
 
 class _Lines:
-    """Says how far a job is, a line for each tenth."""
+    """Prints the progress of a job, a line for each tenth."""
 
     def __init__(self) -> None:
         self._told = -1
 
     def __call__(self, job: Mapping[str, Any]) -> None:
-        """Say it, if it is worth a line."""
+        """Print the progress, if a further tenth is done."""
         tenth = _LINES_APART * job["processed_rows"] // max(1, job["total_rows"])
         if tenth > self._told:
             self._told = tenth
@@ -194,7 +198,7 @@ def _told(job: Mapping[str, Any]) -> str:
 
 
 def _check_writable(output: Path | None) -> None:
-    """See that the results have somewhere to go, before they are paid for."""
+    """Check that the results can be written, before they are paid for."""
     if output is not None and not output.absolute().parent.is_dir():
         raise BadInput(f"--output: There is no folder {output.parent}.")
 

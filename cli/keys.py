@@ -24,10 +24,10 @@ _SHOWN = {
 @commands.command("create")
 def keys_create(
     account: Annotated[str, typer.Option(help="The e-mail of the account.")],
-    name: Annotated[str, typer.Option(help="What the key is for.")] = "Command line",
+    name: Annotated[str, typer.Option(help="The purpose of the key.")] = "Command line",
     scope: Annotated[list[str] | None, typer.Option(help="Repeatable; all but `keys` by default.")] = None,
     days: Annotated[
-        int | None, typer.Option(min=1, max=36_500, help="How long it works; for ever by default.")
+        int | None, typer.Option(min=1, max=36_500, help="The days until it expires; never by default.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -46,7 +46,7 @@ def keys_list(
     limit: Annotated[int, typer.Option(min=1, help="The most to list.")] = 100,
     as_json: Json = False,
 ) -> None:
-    """List API keys, newest first; none of them can be read again."""
+    """List API keys, newest first, without their secrets."""
     from services.operator.inventory import list_keys
 
     url = database_url(connected_settings())

@@ -1,4 +1,4 @@
-"""`vedette lists`: targets of one type, kept for reuse."""
+"""`vedette lists`: reusable lists of targets of one type."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import typer
 from cli.client import connected, part
 from cli.errors import BadInput
 from cli.groups import new_group
-from cli.names import find_list
 from cli.printing import Json, moment, print_data, print_record, print_table, printable
 from cli.target_files import SHOWN, Column, CsvFile, imported, send_file
 from cli.targets import Targets, TargetsFile, Type, naming_targets, read_targets
+from cli.workflow_lookup import find_list
 
 commands = new_group("Contact lists: targets of one type, kept for reuse.")
 
@@ -27,12 +27,12 @@ _SHOWN = {"name": "NAME", "targets": "--targets", "too_many_lists": "NAME", "lis
 @commands.command("create")
 def lists_create(
     name: str,
-    type: Annotated[Type, typer.Option(help="What its targets are.")] = "email",
+    type: Annotated[Type, typer.Option(help="The type of its targets.")] = "email",
     targets: Targets = None,
     targets_file: TargetsFile = None,
     as_json: Json = False,
 ) -> None:
-    """Create a list. Targets that do not fit its type are named, and left out."""
+    """Create a list. Targets that do not fit its type are listed, and left out."""
     texts = read_targets(type, targets or [], targets_file)
     with connected(_SHOWN) as service, naming_targets(texts):
         print_record(service.post("/api/lists", {"name": name, "type": type, "targets": texts}), as_json)
@@ -71,7 +71,7 @@ def lists_show(contact_list: Named, as_json: Json = False) -> None:
 def lists_add(
     contact_list: Named, targets: Targets = None, targets_file: TargetsFile = None, as_json: Json = False
 ) -> None:
-    """Add targets to a list. What it has already is not added again."""
+    """Add targets to a list. Existing ones are ignored."""
     with connected(_SHOWN) as service:
         found = find_list(service, contact_list, "ID|NAME")
         texts = _given(found["type"], targets, targets_file)
@@ -85,7 +85,7 @@ def lists_add(
 
 @commands.command("import")
 def lists_import(contact_list: Named, file: CsvFile, column: Column = None, as_json: Json = False) -> None:
-    """Add the targets of a CSV file to a list. Rows without a target are named, and left out."""
+    """Add the targets of a CSV file to a list. Rows without a target are listed, and left out."""
     with connected({**_SHOWN, **SHOWN}) as service:
         path = _path(find_list(service, contact_list, "ID|NAME"))
         done = send_file(service, path, file, column)

@@ -1,4 +1,4 @@
-"""`vedette lookup`: what all sources together know about a target."""
+"""`vedette lookup`: the combined knowledge of all sources about a target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = Literal[
     "ip", "breach", "breaches", "email", "validate", "phone", "domain", "username", "websearch", "company",
     "darkweb",
 ]  # fmt: skip
-# Kind → the end of the route's path, the field of the body that has the target, and what else the body takes.
+# Kind → the end of the route's path, the field of the body with the target, and further fields of the body.
 _ROUTES: dict[str, tuple[str, str, frozenset[str]]] = {
     "ip": ("ip", "ip", frozenset()),
     "breach": ("breaches", "email", frozenset()),
@@ -51,21 +51,21 @@ def lookup(
     ],
     target: Annotated[str, typer.Argument(metavar="TARGET")],
     fields: Annotated[
-        str | None, typer.Option(help="Only these, parted by commas: fields (location.city) or blocks.")
+        str | None, typer.Option(help="Only these, separated by commas: fields (location.city) or blocks.")
     ] = None,
     country: Annotated[
-        str | None, typer.Option(help="phone: of a number without its country code, as DE.")
+        str | None, typer.Option(help="phone: the country of a number without its country code, such as DE.")
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="company, websearch: the most people or results.")
     ] = None,
     offset: Annotated[
-        int | None, typer.Option(min=0, help="darkweb: how many to leave out; a page has 20.")
+        int | None, typer.Option(min=0, help="darkweb: how many to skip; a page has 20.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask every source anew.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask every source, without cached answers.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Look something up: what is known of it, and which source says so."""
+    """Look up a target, and show the known fields with their sources."""
     path, name, takes = _ROUTES[kind]
     body: dict[str, Any] = {name: target}
     for option, value in {"country": country, "limit": limit, "offset": offset}.items():
@@ -102,7 +102,7 @@ def _print_answer(answer: Mapping[str, Any]) -> None:
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The values that are known, by dotted name; lists of plain values as one text."""
+    """Yield the known values by dotted name; lists of plain values as one text."""
     if isinstance(value, dict):
         found: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
         for key, one in found.items():
@@ -119,7 +119,7 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _said_by(name: str, sources: Mapping[str, list[str]]) -> list[str]:
-    """The sources of a field: they stand by it, or by what it is a part of."""
+    """Return the sources of a field, which are recorded for it or for an enclosing block."""
     name = _INDEX.sub("", name)
     while name and name not in sources:
         name = name.rpartition(".")[0]

@@ -39,7 +39,7 @@ def migrate(
 
 
 def _first_account(settings: Settings) -> str | None:
-    """See that there is an account; the file of the first one's credentials, if it is there."""
+    """Make sure that an account exists; return the file of the first one's credentials, if it exists."""
     from embedded import folder
     from embedded.first_account import (
         CredentialsError,

@@ -1,4 +1,4 @@
-"""`vedette monitors`: what is looked up again and again, and what has changed."""
+"""`vedette monitors`: targets that are looked up repeatedly, and their changes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typer
 from cli.client import Service, connected, part
 from cli.errors import BadInput, Refused
 from cli.groups import new_group
-from cli.names import find_list, find_monitor
 from cli.printing import Json, moment, print_data, print_record, print_table, printable, short
 from cli.target_files import SHOWN, Column, CsvFile, imported, send_file
 from cli.targets import Targets, TargetsFile, Type, naming_targets, read_targets
+from cli.workflow_lookup import find_list, find_monitor
 
 commands = new_group("Monitors: what is looked up again and again, and what has changed.")
 
@@ -35,12 +35,13 @@ _LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.2, 2.0
 @commands.command("create")
 def monitors_create(
     name: Annotated[str | None, typer.Argument(help="Its first target by default.")] = None,
-    type: Annotated[Type, typer.Option(help="What its targets are.")] = "email",
+    type: Annotated[Type, typer.Option(help="The type of its targets.")] = "email",
     targets: Targets = None,
     targets_file: TargetsFile = None,
     watched: Annotated[str | None, typer.Option("--list", metavar="ID|NAME", help="A list to watch.")] = None,
     tracked_fields: Annotated[
-        str | None, typer.Option(help="Tell of changes of these alone, separated by commas. All by default.")
+        str | None,
+        typer.Option(help="Report only changes of these fields, separated by commas. All by default."),
     ] = None,
     hourly: Annotated[bool, typer.Option("--hourly")] = False,
     daily: Annotated[bool, typer.Option("--daily")] = False,
@@ -48,10 +49,10 @@ def monitors_create(
     biweekly: Annotated[bool, typer.Option("--biweekly", help="Every two weeks.")] = False,
     monthly: Annotated[bool, typer.Option("--monthly", help="The default.")] = False,
     quarterly: Annotated[bool, typer.Option("--quarterly")] = False,
-    cron: Annotated[str | None, typer.Option(help="Five fields, as in '0 9 * * MON-FRI'.")] = None,
-    timezone: Annotated[str, typer.Option(help="In which these are read, as in Europe/Berlin.")] = "UTC",
+    cron: Annotated[str | None, typer.Option(help="Five fields, such as '0 9 * * MON-FRI'.")] = None,
+    timezone: Annotated[str, typer.Option(help="The time zone of these, such as Europe/Berlin.")] = "UTC",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Create nothing, and say what its runs would wait for.")
+        bool, typer.Option("--dry-run", help="Create nothing, and show what its runs would wait for.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -96,7 +97,7 @@ def monitors_list(as_json: Json = False) -> None:
 
 @commands.command("show")
 def monitors_show(monitor: Named, as_json: Json = False) -> None:
-    """Show a monitor, and which of its sources are heard."""
+    """Show a monitor, and which of its sources answer."""
     with connected(_SHOWN) as service:
         found = service.get(_path(service, monitor))
     if as_json:
@@ -115,7 +116,7 @@ def monitors_show(monitor: Named, as_json: Json = False) -> None:
 def monitors_run(
     monitor: Named,
     wait: Annotated[
-        bool, typer.Option("--wait", help="For its end; exits with 1 if it was not completed.")
+        bool, typer.Option("--wait", help="Wait for its end; exits with 1 if it was not completed.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -134,7 +135,7 @@ def monitors_run(
 
 @commands.command("import")
 def monitors_import(monitor: Named, file: CsvFile, column: Column = None, as_json: Json = False) -> None:
-    """Add the targets of a CSV file to a monitor. Rows without a target are named, and left out."""
+    """Add the targets of a CSV file to a monitor. Rows without a target are listed, and left out."""
     with connected({**_SHOWN, **SHOWN}) as service:
         done = send_file(service, _path(service, monitor), file, column)
     print_data(done, imported(done), as_json)
@@ -142,21 +143,21 @@ def monitors_import(monitor: Named, file: CsvFile, column: Column = None, as_jso
 
 @commands.command("pause")
 def monitors_pause(monitor: Named, as_json: Json = False) -> None:
-    """Let a monitor no longer run by itself."""
+    """Stop a monitor's runs by its calendar."""
     with connected(_SHOWN) as service:
         print_record(service.post(f"{_path(service, monitor)}/pause"), as_json)
 
 
 @commands.command("resume")
 def monitors_resume(monitor: Named, as_json: Json = False) -> None:
-    """Let a monitor run by itself again."""
+    """Restart a monitor's runs by its calendar."""
     with connected(_SHOWN) as service:
         print_record(service.post(f"{_path(service, monitor)}/resume"), as_json)
 
 
 @commands.command("delete")
 def monitors_delete(monitor: Named, as_json: Json = False) -> None:
-    """Delete a monitor, with its runs and what they have found."""
+    """Delete a monitor, with its runs and their results."""
     with connected(_SHOWN) as service:
         deleted = service.call("DELETE", _path(service, monitor))
     print_data(deleted, f"The monitor {printable(monitor)} is deleted.", as_json)
@@ -168,10 +169,10 @@ def monitors_results(
     run_id: Annotated[
         str | None, typer.Argument(metavar="RUN", help="The last run that has results by default.")
     ] = None,
-    changes: Annotated[bool, typer.Option("--changes", help="Only of targets that have changed.")] = False,
+    changes: Annotated[bool, typer.Option("--changes", help="Only targets that have changed.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show what a run has found. Programs get all of the answers, people what has changed."""
+    """Show the results of a run: all answers for programs, the changes for people."""
     with connected(_SHOWN) as service:
         path = _path(service, monitor)
         found = _results(service, path, run_id or _last_run(service, path), changes)
@@ -183,7 +184,7 @@ def monitors_results(
 
 
 def _print_validity(found: dict[str, Any], as_json: bool) -> NoReturn:
-    """Print what is wrong or doubtful with a monitor; exit with 1 if something is wrong."""
+    """Print the errors and doubts of a monitor; exit with 1 if there is an error."""
     lines = [f"{one['pointer'] or '/'}: {one['message']}" for one in found["errors"]]
     lines += [] if lines else ["The monitor is valid."]
     lines += [f"warning: {one['message']}" for one in found["warnings"]]
@@ -223,7 +224,7 @@ def _told(run: Mapping[str, Any]) -> str:
 
 
 def _last_run(service: Service, path: str) -> str:
-    """The last run that has results."""
+    """Return the last run that has results."""
     offset, total = 0, 1
     while offset < total:
         page = service.get(f"{path}/runs", limit=_PAGE, offset=offset)
@@ -237,7 +238,7 @@ def _last_run(service: Service, path: str) -> str:
 def _results(
     service: Service, monitor_path: str, run_id: str, changes_only: bool
 ) -> Generator[dict[str, Any]]:
-    """What a run has found, in the order of its targets, page by page: there may be very many."""
+    """Yield the results of a run page by page, because there may be very many."""
     path, offset, total = f"{monitor_path}/runs/{part(run_id)}/results", 0, 1
     while offset < total:
         try:
@@ -252,7 +253,7 @@ def _results(
 
 
 def _print_array(found: Generator[dict[str, Any]]) -> None:
-    """Print JSON result by result, for a run may have found more than fits in memory."""
+    """Print JSON result by result, because the results may not fit in memory."""
     before = "["
     for result in found:
         print(before, json.dumps(result), sep="\n", end="")
@@ -261,7 +262,7 @@ def _print_array(found: Generator[dict[str, Any]]) -> None:
 
 
 def _rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """The lines of a result in a table: one a change, or one that says that there is none."""
+    """Return the rows of a result in a table: one for each change, or one for no change."""
     target = printable(result["target"])
     if result["error"] is not None:
         return [[target, "", f"failed: {printable(result['error']['message'])}", ""]]
@@ -275,7 +276,7 @@ def _rows(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _change(change: Mapping[str, Any], detail: Mapping[str, Any]) -> str:
-    """`old → new`, or of a list its items that came (+), went (-) and changed."""
+    """Return `old → new`, or for a list the items added (+), removed (-) and changed."""
     if "added" not in detail:
         return f"{short(change['old'])} → {short(change['new'])}"
     told = [f"+ {short(item)}" for item in detail["added"]]

@@ -1,4 +1,4 @@
-"""What commands print: text for people, in colours on a terminal, or JSON for programs."""
+"""The output of commands: text for people, in colours on a terminal, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def print_record(record: Mapping[str, Any], as_json: bool) -> None:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], none: str = "") -> None:
-    """Print a table for people, or `none` where it has no rows.
+    """Print a table for people, or `none` if it has no rows.
 
-    On a terminal it is as wide as that and has colours; elsewhere a row is a line, for `grep` and `awk`.
+    On a terminal it fills the width and has colours; elsewhere a row is a line, for `grep` and `awk`.
     """
     if not rows:
         print(none)
@@ -60,7 +60,7 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], none: str = 
 
 
 def print_rows(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of a name and what it stands for."""
+    """Print rows of names and values."""
     if rows and sys.stdout.isatty():
         _print_rich(None, rows)
     elif rows:
@@ -75,20 +75,20 @@ def _print_rich(head: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> No
 
     table = Table(box=SIMPLE_HEAD if head else None, show_header=head is not None, header_style="bold")
     for position in range(len(rows[0])):
-        # The first column is what one copies or looks for.
+        # The first column is the one that users copy or search.
         first = position == 0
         name = head[position] if head else ""
         table.add_column(name, no_wrap=first, overflow="fold", style="cyan" if first else "")
     for row in rows:
-        # No markup: texts come from anywhere.
+        # No markup, because the texts come from anywhere.
         table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     Console().print(table)
 
 
 def printable(value: Any) -> str:
-    """A value as text for a terminal: strings as they are, none as a dash, all else as JSON.
+    """Return a value as text for a terminal: strings unchanged, None as a dash, all else as JSON.
 
-    Characters that would steer the terminal are escaped, for values come from anywhere.
+    Characters that would control the terminal are escaped, because values come from anywhere.
     """
     if value is None:
         return "–"
@@ -97,25 +97,25 @@ def printable(value: Any) -> str:
 
 
 def short(value: Any, longest: int = _LONGEST) -> str:
-    """The same, cut to so many characters."""
+    """Return the same text, cut to this many characters."""
     text = printable(value)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def moment(time: str | None) -> str:
-    """A time of the service, to the minute."""
+    """Return a time of the service, to the minute."""
     return time[:16].replace("T", " ") if time else "–"
 
 
 def duration(milliseconds: int | None) -> str:
-    """How long something took."""
+    """Return a duration as text."""
     if milliseconds is None:
         return "–"
     return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:,.1f} s"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of equally many texts, one below the other."""
+    """Return rows of equally many texts as aligned lines."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)

@@ -1,4 +1,4 @@
-"""`vedette providers`: where the answers of lookups come from."""
+"""`vedette providers`: the sources of lookups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli.printing import Json, print_table, printable
 
 def providers(
     kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="Only those of this kind of lookup, as ip.")
+        str | None, typer.Option(metavar="KIND", help="Only those of this kind of lookup, such as ip.")
     ] = None,
     as_json: Json = False,
 ) -> None:

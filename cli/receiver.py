@@ -1,4 +1,4 @@
-"""A receiver of webhooks on this machine: each delivery is verified by its signature, and handed on."""
+"""A receiver of webhooks on this machine: each delivery is verified by its signature, and passed on."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST_DIGITS = 12
 
 @dataclass(frozen=True)
 class Delivery:
-    """A request that came in.
+    """A received request.
 
     Attributes:
-        id: its `webhook-id`, the same whenever the event is sent again.
-        body: its very bytes.
-        fault: what is wrong with its signature; empty where it is verified.
+        id: its `webhook-id`, the same for all attempts of the event.
+        body: its raw bytes.
+        fault: the fault of its signature; empty if it is verified.
     """
 
     id: str
@@ -32,12 +32,12 @@ class Delivery:
 
 
 def fault_of(secret: str, headers: Callable[[str], str], body: bytes, now: float) -> str:
-    """Say what is wrong with the signature of a request, by Standard Webhooks; nothing if it is right.
+    """Return the fault of a request's signature, by Standard Webhooks; empty if it is right.
 
     Args:
-        secret: what it should be signed with.
-        headers: gives the value of a header, empty where there is none.
-        body: of the request, the very bytes.
+        secret: the signing secret.
+        headers: returns the value of a header, empty if it is absent.
+        body: the raw bytes of the request.
         now: in Unix seconds.
     """
     message_id, moment, signatures = map(headers, ("webhook-id", "webhook-timestamp", "webhook-signature"))
@@ -54,7 +54,7 @@ def fault_of(secret: str, headers: Callable[[str], str], body: bytes, now: float
 
 
 class Receiver(ThreadingHTTPServer):
-    """Listens on loopback, answers 204 to what is verified, and 401 to all else."""
+    """Listens on loopback, answers 204 to verified requests, and 401 to all others."""
 
     daemon_threads = True
 
@@ -62,23 +62,23 @@ class Receiver(ThreadingHTTPServer):
         """Listen.
 
         Args:
-            port: 0 for any that is free.
-            receive: is handed each request, from several threads.
+            port: 0 for any free port.
+            receive: receives each request, from several threads.
         """
         super().__init__(("127.0.0.1", port), _Handler)
         self.secret: str | None = None
         self._receive = receive
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: who sends breaks off at times."""
+        """Print nothing, because senders sometimes disconnect."""
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The address of the receiver."""
         return f"http://127.0.0.1:{self.server_address[1]}/"
 
     def take(self, headers: Callable[[str], str], body: bytes) -> bool:
-        """Hand a request on; whether it is verified."""
+        """Pass a request on; return whether it is verified."""
         fault = fault_of(self.secret, headers, body, time.time()) if self.secret else "no secret is known yet"
         self._receive(Delivery(headers("webhook-id"), body, fault))
         return not fault
@@ -100,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(204 if verified else 401)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: what comes is printed as a delivery."""
+        """Print nothing, because requests are printed as deliveries."""
 
     def _answer(self, status: int) -> None:
         self.send_response(status)

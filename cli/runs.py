@@ -1,4 +1,4 @@
-"""`vedette runs`: what workflows have done, step by step."""
+"""`vedette runs`: the executions of workflows, step by step."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import typer
 from cli.client import Service, connected, part
 from cli.errors import BadInput
 from cli.groups import new_group
-from cli.names import find_workflow
 from cli.printing import Json, duration, moment, print_data, print_rows, print_table, printable, short
+from cli.workflow_lookup import find_workflow
 
 commands = new_group("Runs: what workflows have done, step by step.")
 
@@ -62,7 +62,7 @@ def runs_list(
 
 @commands.command("show")
 def runs_show(run_id: RunId, as_json: Json = False) -> None:
-    """Show a run: its steps, how long they took, why one failed, and what came of it."""
+    """Show a run: its steps, their durations, the reason of a failure, and the result."""
     with connected(_SHOWN) as service:
         print_run(service.get(_path(run_id)), as_json)
 
@@ -77,14 +77,16 @@ def runs_watch(run_id: RunId, as_json: Json = False) -> None:
 @commands.command("retry")
 def runs_retry(
     run_id: RunId,
-    from_step: Annotated[str | None, typer.Option(help="Do this step again, and all that needs it.")] = None,
+    from_step: Annotated[
+        str | None, typer.Option(help="Repeat this step, and all that depend on it.")
+    ] = None,
     version: Annotated[
-        int | None, typer.Option(help="Of the workflow; the one that the run ran by default.")
+        int | None, typer.Option(help="The version of the workflow; by default that of the run.")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Exit with 1 if it was not completed.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run it again, as a new run that takes over what this one has finished."""
+    """Run it again, as a new run that reuses the finished steps of this one."""
     given = {"from_step": from_step, "version": version}
     body = {name: value for name, value in given.items() if value is not None}
     with connected(_SHOWN) as service:
@@ -103,7 +105,7 @@ def runs_cancel(run_id: RunId, as_json: Json = False) -> None:
 
 
 def follow(service: Service, run_id: str, *, aloud: bool) -> dict[str, Any]:
-    """Give a run at its end; aloud, say on standard error what happens until then."""
+    """Return a run at its end; with `aloud`, print its steps on standard error until then."""
     run: dict[str, Any] | None = None
     said: dict[str, str] = {}
     try:
@@ -113,14 +115,14 @@ def follow(service: Service, run_id: str, *, aloud: bool) -> dict[str, Any]:
                 _say([event.data] if event.name == "step" else event.data["steps"], said)
     except BadInput:
         raise
-    except (KeyboardInterrupt, Exception):  # the service has gone away, say
+    except (KeyboardInterrupt, Exception):  # for example, the service has stopped
         print(f"The run goes on. `vedette runs watch {run_id}` follows it.", file=sys.stderr)
         raise
     return run or service.get(_path(run_id))
 
 
 def _say(steps: Sequence[Mapping[str, Any]], said: dict[str, str]) -> None:
-    """Say where steps stand, where that is new."""
+    """Print the states of steps that have changed."""
     for step in steps:
         if said.get(step["id"], "pending") != (now := _told(step)):
             said[step["id"]] = now
@@ -128,7 +130,7 @@ def _say(steps: Sequence[Mapping[str, Any]], said: dict[str, str]) -> None:
 
 
 def end_with(run: Mapping[str, Any], as_json: bool) -> None:
-    """Print a run that has ended, and end the command by what came of it."""
+    """Print a run that has ended, and exit by its status."""
     print_run(run, as_json)
     raise typer.Exit(0 if run["status"] == "completed" else 1)
 
@@ -185,13 +187,13 @@ def _row(step: Mapping[str, Any]) -> list[str]:
 
 
 def _items(counted: Mapping[str, Any]) -> str:
-    """How many items of a step, or of a run, failed; nothing if there are none."""
+    """Return how many items of a step, or of a run, failed; empty if it has none."""
     total = counted["items_total"]
     return f"{counted['items_failed']:,} of {total:,} items failed" if total else ""
 
 
 def _told(step: Mapping[str, Any]) -> str:
-    """Where a step stands, and why."""
+    """Return the state of a step, with the reason."""
     if step["status"] == "pending":
         return "pending"
     tries = f", attempt {step['attempts']}" if step["attempts"] > 1 else ""

@@ -1,4 +1,4 @@
-"""`vedette secrets`: what workflows use, and what is sealed."""
+"""`vedette secrets`: the secrets of workflows, and the sealed values."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _PATH = "/api/workflows/secrets"
 
 @commands.command("set")
 def secrets_set(name: Name, as_json: Json = False) -> None:
-    """Store a secret, which replaces one of this name. Its value is read from standard input.
+    """Store a secret; an existing one of this name is replaced. Its value is read from standard input.
 
-    A terminal asks for it without showing it. One newline at the end of what a pipe gives is left out.
+    A terminal prompts for it without showing it. One newline at the end of piped input is removed.
     """
     if sys.stdin.isatty():
         value = typer.prompt(f"Value of {name}", hide_input=True)
@@ -44,7 +44,7 @@ def secrets_set(name: Name, as_json: Json = False) -> None:
 
 @commands.command("list")
 def secrets_list(as_json: Json = False) -> None:
-    """List the names of the secrets, and how many workflows use each. Values never come back."""
+    """List the names of the secrets, and how many workflows use each. Values are never shown."""
     with connected(_SHOWN) as service:
         found = service.get(_PATH)
     if as_json:
@@ -57,7 +57,7 @@ def secrets_list(as_json: Json = False) -> None:
 @commands.command("delete")
 def secrets_delete(
     name: Name,
-    force: Annotated[bool, typer.Option("--force", help="Though workflows use it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete it even if workflows use it.")] = False,
     as_json: Json = False,
 ) -> None:
     """Delete a secret."""
@@ -69,7 +69,7 @@ def secrets_delete(
 
 @commands.command("rotate")
 def secrets_rotate(as_json: Json = False) -> None:
-    """Seal with the first key what older keys have sealed. Exits with 1 if there is what no key opens."""
+    """Reseal with the first key the values of older keys. Exits with 1 if no key opens some value."""
     from dataclasses import asdict
 
     from services.operator.administration import reseal

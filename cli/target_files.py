@@ -15,7 +15,7 @@ CsvFile = Annotated[
     typer.FileBinaryRead,
     typer.Argument(metavar="FILE", help="CSV with a header; - reads standard input."),
 ]
-Column = Annotated[str | None, typer.Option(help="The column with the targets; else it is found.")]
+Column = Annotated[str | None, typer.Option(help="The column with the targets; found by itself by default.")]
 
 SHOWN = {
     "file": "FILE", "": "FILE", "column": "--column", "no_such_column": "--column",
@@ -25,14 +25,14 @@ _NAMED = 20
 
 
 def send_file(service: Service, path: str, file: typer.FileBinaryRead, column: str | None) -> dict[str, Any]:
-    """Add the targets of a file to the list or monitor at a path; what became of its rows."""
+    """Add the targets of a file to the list or monitor at a path; return the result of the import."""
     upload = {"file": (Path(file.name).name, file.read(), "text/csv")}
     fields = {} if column is None else {"column": column}
     return service.call("POST", f"{path}/targets/import", data=fields, files=upload)
 
 
 def imported(done: Mapping[str, Any]) -> str:
-    """What became of the rows of a file, for people."""
+    """Return the result of an import, for people."""
     lines = [
         f"{done['rows']:,} rows, targets in {printable(done['column'])}: {done['added']:,} added,"
         f" {done['duplicates']:,} there already, {done['invalid_rows']:,} invalid."

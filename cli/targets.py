@@ -1,4 +1,4 @@
-"""Targets as commands take them: in options, and line by line from a file."""
+"""Targets as commands accept them: in options, and line by line from a file."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from cli.printing import printable
 
 Type = Literal["email", "phone", "domain", "ip", "company", "darkweb"]
 Targets = Annotated[
-    list[str] | None, typer.Option(help="Repeatable; separated by commas but for company and darkweb.")
+    list[str] | None, typer.Option(help="Repeatable; separated by commas, except for company and darkweb.")
 ]
 TargetsFile = Annotated[
     typer.FileBinaryRead | None, typer.Option(help="One target a line; - reads standard input.")
 ]
 
-# In a company's name, and in what is looked for on the dark web, a comma stands for itself.
+# A comma is part of a company's name, and of a dark-web query.
 _WITH_COMMAS = {"company", "darkweb"}
 _TOLD_TARGETS = 10
 
 
 def read_targets(type: str, options: Sequence[str], file: typer.FileBinaryRead | None) -> list[str]:
-    """Read the targets that options and a file give.
+    """Return the targets in options and a file.
 
     Raises:
         BadInput: the file is not UTF-8 text.
@@ -40,7 +40,7 @@ def read_targets(type: str, options: Sequence[str], file: typer.FileBinaryRead |
 
 @contextmanager
 def naming_targets(texts: Sequence[str]) -> Generator[None]:
-    """Name the targets that the service refuses by their texts: it tells their positions alone."""
+    """Add the text of each rejected target to the error, because the service reports only positions."""
     try:
         yield
     except Refused as refused:

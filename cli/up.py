@@ -33,7 +33,7 @@ def api() -> None:
             " `vedette up` starts several on one port. Elsewhere, unset it and start as many on other ports.",
             ExitCode.SETTING,
         )
-    # The application does these too, but fails there with a trace.
+    # The application does these too, but would fail there with a traceback.
     open_keyring(settings, may_make_key=True)
     connection(settings)
     serve(settings, listener.inherited() or listener.listen(settings.host, settings.port))
@@ -55,6 +55,6 @@ def worker() -> None:
     settings = serving_settings()
     if settings.temporal_address is None:
         raise StartError("TEMPORAL_ADDRESS is not set.", ExitCode.TEMPORAL)
-    connection(settings)  # says at once which file cannot be used
+    connection(settings)  # reports at once which file is unusable
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(worker_module.run(settings, lambda: prepare_given(settings)))

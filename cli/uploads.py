@@ -11,8 +11,8 @@ import typer
 
 from cli.client import Service, connected, part
 from cli.groups import new_group
-from cli.names import find_workflow
 from cli.printing import Json, print_data
+from cli.workflow_lookup import find_workflow
 
 commands = new_group("Uploads: CSV files for workflows, a run for each row.")
 
@@ -25,13 +25,13 @@ _LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.2, 2.0
 
 @commands.command("send")
 def uploads_send(
-    workflow: Annotated[str, typer.Argument(metavar="ID|NAME", help="A workflow that takes files.")],
+    workflow: Annotated[str, typer.Argument(metavar="ID|NAME", help="A workflow that accepts files.")],
     file: Annotated[
         typer.FileBinaryRead,
         typer.Argument(metavar="FILE", help="CSV with a header; - reads standard input."),
     ],
     wait: Annotated[
-        bool, typer.Option("--wait", help="For the end of all runs; exits with 1 if one has failed.")
+        bool, typer.Option("--wait", help="Wait for the end of all runs; exits with 1 if one has failed.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -48,14 +48,14 @@ def uploads_send(
 
 @commands.command("show")
 def uploads_show(batch_id: BatchId, as_json: Json = False) -> None:
-    """Show how far an upload is."""
+    """Show the progress of an upload."""
     with connected(_SHOWN) as service:
         _print(_get(service, batch_id), as_json)
 
 
 @commands.command("cancel")
 def uploads_cancel(batch_id: BatchId, as_json: Json = False) -> None:
-    """End the runs of an upload that have not ended."""
+    """End the unfinished runs of an upload."""
     with connected(_SHOWN) as service:
         _print(service.post(f"{_path(batch_id)}/cancel"), as_json)
 

@@ -1,4 +1,4 @@
-"""`vedette webhooks`: where events are posted to."""
+"""`vedette webhooks`: the endpoints for events."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 
 from cli.client import connected, part
 from cli.groups import new_group
-from cli.names import find_webhook
 from cli.printing import Json, print_data, print_record, print_table, printable
+from cli.workflow_lookup import find_webhook
 
 commands = new_group("Webhooks: where events are posted to.")
 
@@ -27,7 +27,7 @@ _SHOWN = {"url": "URL", "events": "--events", "description": "--description", "f
 def webhooks_create(
     url: str,
     events: Events = None,
-    description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    description: Annotated[str | None, typer.Option(help="Its purpose.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a webhook. Its signing secret is shown this once."""
@@ -73,7 +73,7 @@ def webhooks_rotate(webhook: Named, as_json: Json = False) -> None:
 
 @commands.command("delete")
 def webhooks_delete(webhook: Named, as_json: Json = False) -> None:
-    """Delete a webhook. What was not delivered yet is given up."""
+    """Delete a webhook. Its pending deliveries are dropped."""
     with connected(_SHOWN) as service:
         found = find_webhook(service, webhook, "ID|URL")
         service.call("DELETE", _path(found))

@@ -14,8 +14,8 @@ import typer
 from cli.client import Service, connected, part
 from cli.documents import Document, NoDocument, read_document, written
 from cli.errors import BadInput, Refused
-from cli.names import find_monitor, find_workflow, named
 from cli.printing import Json, printable
+from cli.workflow_lookup import find_monitor, find_workflow, named
 from cli.workflows import SHOWN, Named, commands
 from language.references import NOBODY, Reference, replace_names
 
@@ -27,7 +27,7 @@ def workflows_validate(
     file: Annotated[typer.FileBinaryRead, typer.Argument(metavar="FILE", help=_FILE)],
     as_json: Json = False,
 ) -> None:
-    """Say what is wrong with a workflow, all at once, without a service. Exits with 1 if something is."""
+    """Print all errors of a workflow, without a service. Exits with 1 if there is one."""
     from models.automations.definitions import validate
     from providers.registry import answer_shapes, lookup_fields
 
@@ -38,7 +38,7 @@ def workflows_validate(
         found = {"valid": False, "errors": [wrong], "warnings": []}
         print(json.dumps(found, indent=2) if as_json else error)
         raise typer.Exit(1) from None
-    # Whether an object of that name is there, only a service knows.
+    # Only a service knows whether an object of that name exists.
     given = replace_names(document.value, lambda _place, _name: NOBODY)
     report = validate(given, None, lookup_fields=lookup_fields(), answers=answer_shapes())
     if as_json:
@@ -65,10 +65,10 @@ def workflows_apply(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Create the workflows of these files, or bring those of the same names to what the files say.
+    """Create the workflows of these files, or update those of the same names to match the files.
 
-    A file with an `id` is for the workflow of that id, whatever its name. What a file leaves out goes back to
-    its default, but the status stays.
+    A file with an `id` is for the workflow of that id, whatever its name. A field that a file omits is reset
+    to its default, except for the status.
     """
     documents = [_readable(file) for file in files]
     _refuse_repeats(documents)
@@ -92,7 +92,9 @@ def workflows_apply(
 @commands.command("export")
 def workflows_export(
     workflow: Named,
-    as_yaml: Annotated[bool, typer.Option("--yaml", help="The default, but for files named .json.")] = False,
+    as_yaml: Annotated[
+        bool, typer.Option("--yaml", help="The default, except for files named .json.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Instead of standard output.")
@@ -134,7 +136,7 @@ def _readable(file: typer.FileBinaryRead) -> Document:
 
 
 def _refuse_repeats(documents: Sequence[Document]) -> None:
-    """See that no two files are for the same workflow: each would undo the other."""
+    """Check that no two files are for the same workflow, because each would undo the other."""
     seen: dict[str, str] = {}
     for document in documents:
         key = str(document.value.get("id") or document.value["name"].strip())
@@ -143,10 +145,10 @@ def _refuse_repeats(documents: Sequence[Document]) -> None:
 
 
 def _apply(service: Service, document: Document, dry_run: bool) -> dict[str, Any]:
-    """What was done with a workflow, or would be: `action`, and what the workflow is then.
+    """Create or update a workflow, or preview that; return its `action`, and the resulting workflow.
 
     Raises:
-        BadInput: the service does not take the file, each error with its place in it.
+        BadInput: the service rejects the file; each error has its place in it.
     """
     current = _current(service, document)
     wanted = {name: value for name, value in document.value.items() if name != "id"}
@@ -173,21 +175,21 @@ def _apply(service: Service, document: Document, dry_run: bool) -> dict[str, Any
 
 
 def _with_ids(service: Service, wanted: dict[str, Any]) -> dict[str, Any]:
-    """The definition with the ids of what it names, to be compared with the one that is stored."""
+    """Return the definition with names replaced by ids, for comparison with the stored one."""
 
     def id_of(place: Reference, name: str) -> UUID:
         find = find_workflow if place.noun == "workflow" else find_monitor
         try:
             return UUID(str(find(service, name, place.pointer)["id"]))
         except BadInput:
-            # The service says what is wrong with it.
+            # The service reports what is wrong with it.
             return NOBODY
 
     return replace_names(wanted, id_of)
 
 
 def _current(service: Service, document: Document) -> dict[str, Any] | None:
-    """The workflow that a file is for, if it is there."""
+    """Return the workflow that a file is for, if it exists."""
     if "id" in document.value:
         try:
             return service.get(f"/api/workflows/{part(str(document.value['id']))}")
@@ -203,7 +205,7 @@ def _current(service: Service, document: Document) -> dict[str, Any] | None:
 def _checked(
     service: Service, document: Document, wanted: dict[str, Any], found: dict[str, Any]
 ) -> dict[str, Any]:
-    """What would be done, where the service would take it."""
+    """Return the previewed action, if the service accepts the file."""
     report = service.post("/api/workflows/validate", wanted)
     if not report["valid"]:
         raise document.refusal(report["errors"], "")
@@ -217,7 +219,7 @@ def _done(action: str, workflow: dict[str, Any]) -> dict[str, Any]:
 
 
 def _defaults() -> dict[str, Any]:
-    """What a definition has that says nothing but its name."""
+    """Return the defaults of a definition that has only a name."""
     from language.validation.definition import Document as Definition
 
     plain = Definition.model_validate({"name": "x"}).model_dump(mode="json")
@@ -225,9 +227,9 @@ def _defaults() -> dict[str, Any]:
 
 
 def _comparable(document: dict[str, Any], *, brief: bool = False) -> dict[str, Any] | None:
-    """A definition as the service reads it, with all its defaults, or in brief without them.
+    """Return a definition as the service reads it, with all its defaults, or in brief without them.
 
-    None where this release cannot read it.
+    Returns None if this release cannot read it.
     """
     from pydantic import ValidationError
 
@@ -241,7 +243,7 @@ def _comparable(document: dict[str, Any], *, brief: bool = False) -> dict[str, A
 
 
 def _diff(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """What would change, line by line as YAML."""
+    """Return the changes, line by line as YAML."""
     read = [_comparable(one, brief=True) or one for one in (before, after)]
     old, new = (written(one).splitlines() if one else [] for one in read)
     lines = list(unified_diff(old, new, lineterm="", n=2))[2:]
@@ -249,7 +251,7 @@ def _diff(before: dict[str, Any], after: dict[str, Any]) -> str:
 
 
 def _tell(document: Document, found: dict[str, Any], dry_run: bool) -> None:
-    """Say what was done with a file."""
+    """Print the action taken for a file."""
     name = printable(document.value["name"])
     action, version = found["action"], found.get("version")
     if dry_run and action != "unchanged":

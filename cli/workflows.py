@@ -1,4 +1,4 @@
-"""`vedette workflows`: list, show, run and try them; `cli.workflow_files` has what is done with files."""
+"""`vedette workflows`: list, show, run and try them; `cli.workflow_files` has the commands on files."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from cli.client import connected, part
 from cli.documents import read_document
 from cli.errors import BadInput, Refused
 from cli.groups import new_group
-from cli.names import all_workflows, find_workflow
 from cli.printing import Json, moment, print_data, print_record, print_table, printable
 from cli.runs import end_with, follow, print_run
+from cli.workflow_lookup import all_workflows, find_workflow
 
 commands = new_group("Workflows, on the service and as files.")
 
 Named = Annotated[str, typer.Argument(metavar="ID|NAME", help="A workflow.")]
 Input = Annotated[
     str | None,
-    typer.Option("--input", metavar="JSON|@FILE", help="What `trigger` is; @- reads standard input."),
+    typer.Option("--input", metavar="JSON|@FILE", help="The value of `trigger`; @- reads standard input."),
 ]
 Status = Literal["active", "paused", "draft"]
 
@@ -70,9 +70,11 @@ def workflows_run(
     workflow: Named,
     input: Input = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="For its end; exits with 1 if it was not completed.")
+        bool, typer.Option("--wait", help="Wait for its end; exits with 1 if it was not completed.")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="The same, and show each step as it goes.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Wait as well, and show each step as it runs.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Start a run of a workflow."""
@@ -96,7 +98,7 @@ def workflows_test(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """See what a run would do: nothing is stored, sent or charged. Exits with 1 if it would fail."""
+    """Preview a run: nothing is stored, sent or charged. Exits with 1 if it would fail."""
     body: dict[str, Any] = {"input": read_input(input, "--input")}
     document = None if file is None else read_document(file.name, file.read())
     if document is not None:
@@ -120,8 +122,8 @@ def workflows_test(
 
 @commands.command("copy")
 def workflows_copy(
-    template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="Its id, as docs/templates.md has it.")],
-    name: Annotated[str | None, typer.Option(help="What the copy is called.")] = None,
+    template: Annotated[str, typer.Argument(metavar="TEMPLATE", help="Its id, from docs/templates.md.")],
+    name: Annotated[str | None, typer.Option(help="The name of the copy.")] = None,
     secret: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A secret to store with it, as often as you like: you are asked for"
@@ -129,7 +131,7 @@ def workflows_copy(
     ] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Make a workflow of a template. What it lacks is named."""
+    """Make a workflow from a template, and list the missing parts."""
     body: dict[str, Any] = {"template_id": template}
     if name is not None:
         body["name"] = name
@@ -144,7 +146,7 @@ def workflows_copy(
 
 
 def _read_secret(name: str) -> str:
-    """The value of a secret, which shows neither on the screen nor among the arguments of the process.
+    """Return the value of a secret, hidden from the screen and from the process arguments.
 
     Raises:
         BadInput: there is none.
@@ -157,13 +159,13 @@ def _read_secret(name: str) -> str:
 
 @commands.command("pause")
 def workflows_pause(workflow: Named, as_json: Json = False) -> None:
-    """Let a workflow start no runs."""
+    """Stop a workflow from starting runs."""
     _set_status(workflow, "paused", as_json)
 
 
 @commands.command("resume")
 def workflows_resume(workflow: Named, as_json: Json = False) -> None:
-    """Let a workflow start runs again."""
+    """Allow a workflow to start runs again."""
     _set_status(workflow, "active", as_json)
 
 
@@ -173,7 +175,7 @@ def workflows_delete(
     cancel_runs: Annotated[bool, typer.Option("--cancel-runs", help="End its runs too.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete a workflow. Its runs stay readable, and go on."""
+    """Delete a workflow. Its runs stay readable, and continue."""
     with connected(SHOWN) as service:
         found = find_workflow(service, workflow, "ID|NAME")
         deleted = service.call("DELETE", _path(found), params={"cancel_runs": cancel_runs})
@@ -181,7 +183,7 @@ def workflows_delete(
 
 
 def read_input(given: str | None, option: str) -> Any:
-    """The JSON of an option, or of the file that it names after an @, which may be YAML too.
+    """Return the JSON of an option, or of the file named after an @, which may also be YAML.
 
     Raises:
         BadInput: it is neither, or there is no such file.
@@ -191,7 +193,7 @@ def read_input(given: str | None, option: str) -> Any:
     try:
         if not given.startswith("@"):
             value = json.loads(given)
-            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # no NaN, no half characters
+            json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # no NaN, no lone surrogates
             return value
         content = sys.stdin.buffer.read() if given == "@-" else Path(given[1:]).read_bytes()
         return read_document(given[1:], content).value

@@ -13,7 +13,7 @@ import psycopg
 import settings
 
 _SECONDS = 15
-"""How long a worker may be silent; `/readyz` allows as long."""
+"""The greatest silence of a worker; `/readyz` allows the same."""
 
 _SIGNED_IN = """
     select halted, reaches_temporal from workers

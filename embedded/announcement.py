@@ -1,4 +1,4 @@
-"""What a start says to whoever goes on from there: what works by now, the first account, a `curl`."""
+"""The messages after a start: the parts that work, the first account, a `curl` command."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _WAITED_FOR = {"temporal": "Temporal", "workers": "the worker"}
 def announce_serving(
     report: Report, settings: Settings, seconds: float, missing: Collection[str], *, created: bool
 ) -> None:
-    """Say that requests are answered, what workflows still wait for, and what to try.
+    """Report that requests are answered, what workflows still wait for, and a first command to try.
 
     Args:
-        report: where it is said.
+        report: the output.
         settings: with the real data folder and port.
         seconds: how long it took.
-        missing: the parts that `/readyz` says are missing.
-        created: whether the first account was made by this start: a terminal is shown its key once.
+        missing: the parts that `/readyz` reports as missing.
+        created: whether this start made the first account: its key is then shown once on a terminal.
     """
     waited_for = " and ".join(text for part, text in _WAITED_FOR.items() if part in missing)
     rest = f"; workflows wait for {waited_for}" if waited_for else ""
@@ -34,7 +34,7 @@ def announce_serving(
 
 
 def announce_unknown_terms(report: Report, settings: Settings) -> None:
-    """Name the sources that a commercial service asks without knowing that it may."""
+    """Report the sources that a commercial service asks although their terms are unclear."""
     if not settings.commercial:
         return
     from providers.lookup.source_status import name_unknown
@@ -48,7 +48,7 @@ def announce_unknown_terms(report: Report, settings: Settings) -> None:
 
 
 def _announce_account(report: Report, settings: Settings, *, show_key: bool) -> str:
-    """Say where the first account's credentials are; the header that curl sends, in curl's words."""
+    """Report the file of the first account's credentials; return curl's arguments for its header."""
     file, header = credentials_file(settings.data), header_file(settings.data)
     try:
         account = refresh_credentials(settings)

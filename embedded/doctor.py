@@ -1,4 +1,4 @@
-"""`vedette doctor`: looks at each part, and says of what is broken how to mend it."""
+"""`vedette doctor`: checks each part, and suggests a remedy for each broken one."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _CLOCK_SECONDS = 60
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found out about one part.
+    """The state of one part.
 
     Attributes:
         part: its name.
-        state: `warning` for what works but not fully.
-        text: what is the case.
-        remedy: what to do about it; empty when nothing is to be done.
+        state: `warning` for a part that works only partly.
+        text: the finding.
+        remedy: the remedy; empty if none is needed.
     """
 
     part: str
@@ -54,7 +54,7 @@ class Finding:
 
 
 async def examine(settings: Settings) -> list[Finding]:
-    """Look at every part. Nothing is changed or started."""
+    """Check every part. Nothing is changed or started."""
     database_url = settings.database_url.get_secret_value() if settings.database_url else None
     stack = folder.running(settings.data)
     findings = [_python(), _data_folder(settings.data), _stack(stack)]
@@ -112,7 +112,7 @@ def _stack(running: RunningStack | None) -> Finding:
 
 
 def _awaited(finding: Finding) -> Finding:
-    """The same of a stack that is still starting: what comes last is not broken because it is not there."""
+    """Return the finding for a stack that is still starting, whose last parts are not broken but missing."""
     if finding.part not in ("workers", "temporal") or finding.state != "broken":
         return finding
     return replace(finding, state="warning", text="not up yet", remedy="Workflows begin when it is.")
@@ -211,7 +211,7 @@ async def _temporal(settings: Settings) -> Finding:
 
 
 async def _attributes(settings: Settings) -> Finding | None:
-    """What Temporal lacks of our search attributes; None if it has all."""
+    """Return the finding on missing search attributes in Temporal; None if all exist."""
     from temporalio.client import Client
     from temporalio.service import RPCError
 

@@ -16,7 +16,7 @@ from settings import Settings
 
 @dataclass(frozen=True)
 class Credentials:
-    """What `first-account.json` holds."""
+    """The content of `first-account.json`."""
 
     url: str
     email: str
@@ -25,24 +25,24 @@ class Credentials:
 
 
 class CredentialsError(Exception):
-    """The file of credentials cannot be used; the message says why. The account itself is not affected."""
+    """The file of credentials is unusable; the message has the reason. The account itself is not affected."""
 
 
 def credentials_file(data: Path) -> Path:
-    """Where the credentials are."""
+    """Return the file of the credentials."""
     return data / "first-account.json"
 
 
 def header_file(data: Path) -> Path:
-    """Where the key is as a header, so that `curl -H @file` sends it and no command line shows it."""
+    """Return the file with the key as a header, for `curl -H @file`, so that no command line shows it."""
     return data / "first-account.header"
 
 
 async def ensure_first_account(settings: Settings, database_url: str) -> bool:
-    """See that there are a root key, the right one, and an account, whose credentials go into the file.
+    """Make sure that the right root key and an account exist; the account's credentials go into the file.
 
-    They are on disk before the account is committed, under a name that becomes the final one afterwards:
-    a crash in between loses neither.
+    They are on disk under a temporary name before the account is committed, and renamed afterwards. So a
+    crash in between loses neither.
 
     Args:
         settings: with the real data folder and port.
@@ -52,7 +52,7 @@ async def ensure_first_account(settings: Settings, database_url: str) -> bool:
         Whether the account was made just now.
 
     Raises:
-        StartError: if there are accounts but the key that sealed their data is gone, or is another one.
+        StartError: if there are accounts but the key that sealed their data is missing, or is another one.
     """
     path = credentials_file(settings.data)
     pending = path.with_name(f"{path.name}.pending")
@@ -73,10 +73,10 @@ async def ensure_first_account(settings: Settings, database_url: str) -> bool:
 
 
 def refresh_credentials(settings: Settings) -> Credentials | None:
-    """Bring the address in the file and the header beside it up to date; None where the owner removed them.
+    """Update the address in the file and the header beside it; None if the owner removed them.
 
     Raises:
-        CredentialsError: what is in the file cannot be used; it stays as it is.
+        CredentialsError: the content of the file is unusable; it stays unchanged.
     """
     path, header = credentials_file(settings.data), header_file(settings.data)
     try:
@@ -99,7 +99,7 @@ def _read(path: Path) -> Credentials | None:
         credentials = Credentials(**found)
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError):  # not JSON, not an object, other names than these
+    except (ValueError, TypeError):  # not JSON, not an object, or other names
         raise CredentialsError(f"{path} is not what a first start wrote there") from None
     if not all(isinstance(value, str) for value in found.values()):
         raise CredentialsError(f"{path} is not what a first start wrote there")

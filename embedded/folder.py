@@ -1,4 +1,4 @@
-"""The data folder: whether it can be used, who uses it, and what a running stack leaves in it to be found."""
+"""The data folder: the checks before its use, its lock, and the record of the running stack."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from embedded.process import command_line
 from settings import ExitCode, StartError
 
 LEAST_FREE_BYTES = 200 * 1024 * 1024
-"""Below this a start is refused: the databases need room to recover and to write what comes in."""
+"""Below this a start is refused: the databases need room to recover and to store incoming data."""
 
-# A folder that holds other things and none of these was most likely named by mistake.
+# A folder with other content and none of these was most likely named by mistake.
 _OURS = frozenset(
     {"stack.lock", "secret.key", "first-account.json", "postgres", "temporal", "logs", "datasets", "cache"}
 )
@@ -26,16 +26,16 @@ _HARMLESS = frozenset({"lost+found"})
 
 @dataclass(frozen=True)
 class RunningStack:
-    """What `<data>/stack.json` says of the stack that runs over this folder.
+    """The record `<data>/stack.json` of the stack running on this folder.
 
     Attributes:
         pid: the supervisor.
-        command: its command line, by which it is told from a later process with the same id.
-        url: where its API answers.
+        command: its command line, which distinguishes it from a later process with the same id.
+        url: the address of its API.
         database_url: its database.
-        temporal_address: its Temporal server, which answers from when the stack is ready.
+        temporal_address: its Temporal server, which is up once the stack is ready.
         temporal_ui: the web pages of that server; None unless it is the built-in one and up.
-        ready: whether it takes runs forward; before that the API alone serves.
+        ready: whether it runs workflows; before that only the API works.
         children: process id and command line of each child, by name.
     """
 
@@ -62,10 +62,10 @@ def write_private(path: Path, text: str) -> None:
 
 
 def prepare(data: Path) -> Path:
-    """Make the data folder if there is none, and see that it can be used. Its absolute path.
+    """Make the data folder if needed, and check that it is usable; return its absolute path.
 
     Raises:
-        StartError: naming what is wrong with it. Nothing in it has been changed.
+        StartError: with the reason. Nothing in it has been changed.
     """
     data = data.expanduser().absolute()
     try:
@@ -97,10 +97,10 @@ def _refused(data: Path, problem: str) -> StartError:
 
 
 def lock(data: Path) -> TextIO:
-    """Take the folder for this process; it is free again when the file is closed or the process ends.
+    """Lock the folder for this process; it is unlocked when the file is closed or the process ends.
 
     Raises:
-        StartError: if another stack has it.
+        StartError: if another stack holds the lock.
     """
     try:
         file = (data / "stack.lock").open("a+", encoding="utf-8")
@@ -129,10 +129,10 @@ def record(data: Path, stack: RunningStack) -> None:
 
 
 def recorded(data: Path) -> RunningStack | None:
-    """What `stack.json` says, whether or not that stack still runs.
+    """Return the record in `stack.json`, whether or not that stack still runs.
 
     Raises:
-        StartError: if there is a file that this user may not read.
+        StartError: if this user must not read the file.
     """
     path = data / "stack.json"
     try:
@@ -146,16 +146,16 @@ def recorded(data: Path) -> RunningStack | None:
             f"{path} belongs to another user; run this as that user.", ExitCode.DATA_FOLDER
         ) from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        return None  # cut short or from another release: as good as none
+        return None  # truncated or from another release: treated as missing
 
 
 def running(data: Path) -> RunningStack | None:
-    """The stack that runs over this folder now, if any."""
+    """Return the stack that runs on this folder now, if any."""
     stack = recorded(data.expanduser().absolute())
     return stack if stack and stack.command and command_line(stack.pid) == stack.command else None
 
 
 def forget(data: Path) -> None:
-    """Remove `stack.json`: the stack has stopped."""
+    """Remove `stack.json`, because the stack has stopped."""
     with suppress(OSError):
         (data / "stack.json").unlink(missing_ok=True)

@@ -8,12 +8,12 @@ import stat
 
 from settings import ExitCode, StartError
 
-# What the kernel takes of an answer beyond what is on its way to the client.
+# The bytes of an answer that the kernel buffers beyond those in transit.
 _UNSENT_BYTES = 64 * 1024
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. Connections wait in it while an API process is started again.
+    """Return a listening socket. Connections wait in it while an API process restarts.
 
     Raises:
         StartError: if the port is taken or the host is not an address of this machine.
@@ -26,8 +26,8 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise StartError(f"VEDETTE_HOST={host}: {error.strerror}", ExitCode.SETTING) from None
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Its connections have it, too: a stream waits for a client that does not read, and not when megabytes of
-    # answers that were paid for are in the kernel.
+    # Connections inherit this: a stream waits for a client that does not read before megabytes of paid
+    # answers fill the kernel's buffers.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
     try:
         listener.bind(address)
@@ -42,7 +42,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def inherited() -> socket.socket | None:
-    """The listening socket that a supervisor gave as standard input, in the way of inetd; else None."""
+    """Return the listening socket that a supervisor passed as standard input, like inetd; else None."""
     if not stat.S_ISSOCK(os.fstat(0).st_mode):
         return None
     candidate = socket.socket(fileno=os.dup(0))

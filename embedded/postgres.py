@@ -43,12 +43,12 @@ _OPTIONS = {
 
 
 def url(socket_folder: Path) -> str:
-    """The connection URL of the server whose socket is in `socket_folder`."""
+    """Return the connection URL of the server whose socket is in `socket_folder`."""
     return f"postgresql://{SUPERUSER}@/{SUPERUSER}?host={quote(str(socket_folder), safe='')}"
 
 
 class Postgres:
-    """One Postgres server over `<data>/postgres`, as a child of this process."""
+    """One Postgres server on `<data>/postgres`, as a child of this process."""
 
     def __init__(self, data: Path, log: Path, report: Report) -> None:
         """Describe the server.
@@ -56,7 +56,7 @@ class Postgres:
         Args:
             data: the data folder; it exists and is writable.
             log: receives the server's messages.
-            report: told what takes long or is out of the ordinary.
+            report: receives slow or unusual steps.
         """
         self._link = data.absolute() / "postgres"
         self._log = log
@@ -66,7 +66,7 @@ class Postgres:
 
     @property
     def started(self) -> bool:
-        """Whether its process has been started."""
+        """Return whether its process has been started."""
         return self._child is not None
 
     @property
@@ -76,10 +76,10 @@ class Postgres:
         return self._child
 
     async def start(self) -> None:
-        """Start the server, making its folder first if there is none, and wait until it accepts.
+        """Start the server, making its folder if needed, and wait until it accepts connections.
 
         Raises:
-            StartError: if the folder is not one that this server can use, or the server does not come up.
+            StartError: if the server cannot use the folder, or does not come up.
         """
         user = account(self._link)
         programs = reachable(binaries(), user)
@@ -109,12 +109,12 @@ class Postgres:
         await _create_database(self.url)
 
     async def stop(self, seconds: float = 8) -> None:
-        """Stop it cleanly: connections are ended, what is in memory is written."""
+        """Stop it cleanly: connections are ended, and memory is written to disk."""
         if self._child is not None:
             await self._child.stop(seconds, harder=signal.SIGQUIT)
 
     async def _clear_lock(self, cluster: Path) -> bool:
-        """Stop a server that an earlier stack left running here; drop a lock whose process is another.
+        """Stop a server that an earlier stack left running here; remove a lock of another process.
 
         Returns:
             Whether the last stop was not a clean one.
@@ -125,7 +125,7 @@ class Postgres:
         except FileNotFoundError:
             return False
         except ValueError:
-            pid = 0  # no process has it
+            pid = 0  # no process has this id
         signals = ((signal.SIGINT, 10.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))
         async with self._report.during("postgres", "stopping the server that an earlier start left running"):
             await stop_leftover(pid, lambda pid: _serves(pid, cluster), signals)
@@ -136,8 +136,8 @@ class Postgres:
     async def _until_ready(self, *, retry: bool) -> None:
         """Start the process and wait until it accepts connections.
 
-        After a `kill -9` of the main process its children take a moment to notice, and a new one refuses
-        to start while they hold the shared memory: hence `retry`.
+        After a `kill -9` of the main process, its children take a moment to end. A new server refuses to
+        start while they hold the shared memory. `retry` therefore repeats the start.
         """
         retry_until = time.monotonic() + (_RETRY_SECONDS if retry else 0)
         deadline = time.monotonic() + _READY_SECONDS
@@ -153,7 +153,7 @@ class Postgres:
                 await connection.close()
                 return
             await asyncio.sleep(0.05)
-        words = self.child.last_words()
+        words = self.child.log_tail()
         await self.stop()
         raise StartError(
             f"The built-in Postgres does not start; the end of {self._log}:\n{words}", ExitCode.DATABASE
@@ -161,7 +161,7 @@ class Postgres:
 
 
 def _serves(pid: int, cluster: Path) -> bool:
-    """Whether the process is a Postgres over this folder, whoever started it: its working folder tells."""
+    """Return whether the process is a Postgres on this folder, identified by its working folder."""
     line = command_line(pid)
     if "postgres" not in line:
         return False

@@ -1,4 +1,4 @@
-"""Child processes of the supervisor: started apart from the terminal, and never outliving their parent."""
+"""Child processes of the supervisor: detached from the terminal, and ended with their parent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 SUPERVISOR = "SUPERVISOR_PID"
-"""The environment name under which a child learns who watches over it."""
+"""The environment variable with the supervisor's process id, for a child."""
 
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 0.05
@@ -31,12 +31,13 @@ _libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else No
 def bound_to_parent(
     death_signal: signal.Signals = signal.SIGTERM, *, niceness: int = 0
 ) -> Callable[[], None]:
-    """What a new child runs between fork and exec, so that the kernel signals it when its parent dies.
+    """Return a function that binds a new child to its parent, to run between fork and exec.
 
-    With a `niceness` it lets others go first.
+    The kernel then signals the child when its parent dies. With a `niceness` the child has a lower priority.
 
     It must come after a change of user, which clears the arrangement. The kernel watches the *thread* that
-    forked: start children from the main thread only. Elsewhere than on Linux it signals nothing.
+    forked: start children from the main thread only. On other systems than Linux it does
+    nothing.
     """
     parent = os.getpid()
 
@@ -51,12 +52,12 @@ def bound_to_parent(
 
 
 def as_user(user: pwd.struct_passwd | None) -> dict[str, Any]:
-    """The arguments that make `subprocess` run something as `user`; None is whoever we are."""
+    """Return the arguments with which `subprocess` runs a program as `user`; None is the current user."""
     return {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
 NO_HOME = {"HOME": "/"}
-"""The environment of who runs as another user: the home of ours is not theirs."""
+"""The environment of programs of another user, who cannot use our home."""
 
 
 class Child:
@@ -79,7 +80,7 @@ class Child:
         """Describe the child; `start` starts it.
 
         Args:
-            name: what people call it.
+            name: the name for people.
             command: its program and arguments.
             log: receives its output, appended.
             environment: the whole environment; None for the parent's.
@@ -87,8 +88,8 @@ class Child:
             user: run as this user (only root can).
             stdin: its standard input: a file or a socket.
             folder: its working folder; None for the parent's.
-            executable: the file of its program, where it cannot be reached by the path that `command` names.
-            descriptors: of ours that it keeps open, under the same numbers.
+            executable: the file of its program, if the path in `command` cannot reach it.
+            descriptors: our descriptors that it keeps open, under the same numbers.
         """
         self.name = name
         self.command = list(command)
@@ -134,7 +135,7 @@ class Child:
             )
 
     async def wait(self) -> int:
-        """Wait for its end; the exit code, negative for a signal."""
+        """Wait for its end; return the exit code, negative for a signal."""
         assert self._process is not None
         return await self._process.wait()
 
@@ -154,7 +155,7 @@ class Child:
                 await asyncio.wait_for(self.wait(), patience)
 
     def new_lines(self) -> list[str]:
-        """The whole lines that it has written since the last call."""
+        """Return the complete lines that it has written since the last call."""
         with contextlib.suppress(OSError), self.log.open("rb") as log:
             log.seek(self._log_read)
             text = log.read()
@@ -163,8 +164,8 @@ class Child:
             return text[:whole].decode(errors="replace").splitlines()
         return []
 
-    def last_words(self, lines: int = 3) -> str:
-        """The last lines it wrote since it was started."""
+    def log_tail(self, lines: int = 3) -> str:
+        """Return the last lines of its log since its start."""
         try:
             with self.log.open("rb") as log:
                 size = log.seek(0, os.SEEK_END)
@@ -177,7 +178,7 @@ class Child:
 
 
 def cap_log(log: Path, limit: int = _LOG_BYTES) -> None:
-    """Move a log that has grown over `limit` bytes to `<log>.1`; its writer goes on in the emptied file."""
+    """Move a log of more than `limit` bytes to `<log>.1`; its writer continues in the emptied file."""
     with contextlib.suppress(OSError):
         if log.stat().st_size > limit:
             shutil.copyfile(log, log.with_name(log.name + ".1"))
@@ -185,7 +186,7 @@ def cap_log(log: Path, limit: int = _LOG_BYTES) -> None:
 
 
 def command_line(pid: int) -> str:
-    """The command line of a process, empty if there is none or it is only waiting to be reaped."""
+    """Return the command line of a process, empty if it does not exist or is a zombie."""
     if Path("/proc/self").exists():
         try:
             return (
@@ -206,12 +207,12 @@ def command_line(pid: int) -> str:
 async def stop_leftover(
     pid: int, is_ours: Callable[[int], bool], signals: Sequence[tuple[signal.Signals, float]]
 ) -> None:
-    """Stop a process that an earlier stack left behind; it is gone afterwards.
+    """Stop a process that an earlier stack left behind.
 
     Args:
-        pid: its recorded process id, which may by now belong to something else.
-        is_ours: whether the process with this id is the one that is meant.
-        signals: what to send, and how many seconds to wait after each.
+        pid: its recorded process id, which may belong to another process by now.
+        is_ours: returns whether the process with this id is the expected one.
+        signals: the signals to send, and the seconds to wait after each.
     """
     for number, patience in signals:
         if not is_ours(pid):
@@ -224,10 +225,10 @@ async def stop_leftover(
 
 
 def watch_supervisor() -> None:
-    """In a supervised process: stop when the supervisor is gone, at the latest eight seconds after it.
+    """Stop a supervised process when its supervisor has gone, at most eight seconds later.
 
-    This covers systems whose kernel sends no signal at a parent's death, and a shutdown that hangs because
-    what it waits for is gone as well. Without a supervisor it does nothing.
+    This covers systems whose kernel sends no signal at a parent's death, and a shutdown that hangs because it
+    waits for something that has gone as well. Without a supervisor it does nothing.
     """
     supervisor = os.environ.pop(SUPERVISOR, None)
     if supervisor is None:

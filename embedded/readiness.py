@@ -1,4 +1,4 @@
-"""What the API of a stack that starts says of its parts."""
+"""The readiness of a starting stack's parts, as reported by its API."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _POLL_SECONDS = 0.05
 
 
 async def until_served(settings: Settings) -> dict[str, str]:
-    """Wait until the API answers and has its database, which is all that it needs to accept.
+    """Wait until the API answers and has its database, which is enough to accept requests.
 
     Returns:
-        What is still missing, by part, but for the lookup data.
+        The parts that are still missing, without the lookup data.
     """
     async with _client(settings) as client:
         while (missing := await _missing(client)) is None:
@@ -25,7 +25,7 @@ async def until_served(settings: Settings) -> dict[str, str]:
 
 
 async def until_complete(settings: Settings, seconds: float) -> dict[str, str]:
-    """Wait until nothing is missing but the lookup data, for so many seconds; what is missing then."""
+    """Wait until nothing but the lookup data is missing, at most `seconds`; return the missing parts."""
     deadline = time.monotonic() + seconds
     missing = await until_served(settings)
     async with _client(settings) as client:
@@ -37,14 +37,14 @@ async def until_complete(settings: Settings, seconds: float) -> dict[str, str]:
 
 
 def _client(settings: Settings) -> httpx.AsyncClient:
-    """A client of the API, wherever this machine reaches it: its public address is another thing."""
+    """Return a client of the API at its local address, which may differ from its public one."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
     address = f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
     return httpx.AsyncClient(base_url=address, trust_env=False, timeout=2)
 
 
 async def _missing(client: httpx.AsyncClient) -> dict[str, str] | None:
-    """What `/readyz` says is not well, but for the lookup data; None while it does not answer with 200."""
+    """Return the failing parts in `/readyz`, without the lookup data; None if it does not answer with 200."""
     try:
         answer = await client.get("/readyz")
         checks: dict[str, str] = answer.json()["checks"] if answer.status_code == 200 else {}

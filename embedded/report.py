@@ -1,4 +1,4 @@
-"""What a start says: one line a fact, and a sign of life for whatever takes longer than two seconds."""
+"""The output of a start: one line a fact, and progress for steps of more than two seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TextIO
 
 _PATIENCE_SECONDS = 2
 _EVERY_SECONDS = 10
-_MOST_PAUSE_SECONDS = 30  # of what takes minutes, so that what was said before stays in sight
+_MOST_PAUSE_SECONDS = 30  # for steps of minutes, so that earlier lines stay in sight
 
 
 class Report:
@@ -22,18 +22,18 @@ class Report:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether a person reads it on a terminal; else it ends up in a log, which must hold no secret."""
+        """Return whether it is read on a terminal; otherwise it is a log, which must hold no secret."""
         return (self._out or sys.stdout).isatty()
 
     def say(self, part: str, text: str) -> None:
         """Write one line about `part` of the stack."""
-        # A closed terminal or a full disk under a redirect is no reason to stop the stack.
+        # A closed terminal or a full disk under a redirect must not stop the stack.
         with contextlib.suppress(OSError, ValueError):
             print(f"{part:<10} {text}", file=self._out or sys.stdout, flush=True)
 
     @contextlib.asynccontextmanager
     async def during(self, part: str, text: str) -> AsyncGenerator[None]:
-        """Say `text` when the block has taken two seconds, and ever less often that it is still going."""
+        """Print `text` when the block has taken two seconds, then ever less often that it still runs."""
         ticker = asyncio.create_task(self._tick(part, text), name=f"progress of {part}")
         try:
             yield

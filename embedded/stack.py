@@ -21,10 +21,10 @@ from embedded.announcement import announce_serving, announce_unknown_terms
 from embedded.cluster import account
 from embedded.first_account import ensure_first_account
 from embedded.folder import RunningStack
-from embedded.keeper import Keeper
 from embedded.listener import listen
 from embedded.postgres import Postgres
 from embedded.process import Child, cap_log, command_line, stop_leftover
+from embedded.process_supervisor import ProcessSupervisor
 from embedded.readiness import until_complete, until_served
 from embedded.report import Report
 from embedded.temporal import Temporal, prepare_given
@@ -43,10 +43,11 @@ _LEFTOVER = ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0))
 
 
 async def up(settings: Settings, report: Report) -> None:
-    """Run the whole stack until SIGINT or SIGTERM; a second one stops it the hard way.
+    """Run the whole stack until SIGINT or SIGTERM; a second signal kills it.
 
     Raises:
-        StartError: if it cannot come up, or a child says that it never will. Everything is stopped by then.
+        StartError: if it cannot come up, or a child reports that it never will. Everything is stopped by
+            then.
     """
     data = folder.prepare(settings.data)
     with folder.lock(data):
@@ -72,7 +73,7 @@ class Stack:
         self._started = time.monotonic()
         self._stop = asyncio.Event()
         self._failure: StartError | None = None
-        self._keeper = Keeper(report, on_failure=self._fail, on_start=self._note)
+        self._supervisor = ProcessSupervisor(report, on_failure=self._fail, on_start=self._note)
         self._tasks: list[asyncio.Task[None]] = []
         self._access = Access(None)
         self._listener: socket.socket | None = None
@@ -85,7 +86,7 @@ class Stack:
         self._record: RunningStack | None = None
 
     def interrupt(self) -> None:
-        """Stop; when it is stopping already, kill what is left."""
+        """Stop; if it is stopping already, kill the rest."""
         if not self._stop.is_set():
             self._stop.set()
             return
@@ -97,7 +98,7 @@ class Stack:
             self._postgres.child.send(signal.SIGQUIT)  # recovers from its log at the next start
 
     async def run(self) -> None:
-        """Come up, stay up until interrupted, go down."""
+        """Start, run until interrupted, then stop."""
         coming = asyncio.create_task(self._come_up(), name="start")
         stopping = asyncio.create_task(self._stop.wait(), name="stop")
         try:
@@ -140,7 +141,7 @@ class Stack:
         await self._until_ready()
 
     def _prepare_user(self) -> None:
-        """Started as root, choose whom the parts run as, and give that user what it works with."""
+        """Choose the user for the parts when started as root, and give that user access to their files."""
         user = account(self._data / "postgres")
         self._access = Access(user)
         if user is not None:
@@ -149,7 +150,7 @@ class Stack:
             self._report.say("vedette", f"started as root: its parts run as {user.pw_name}")
 
     async def _stop_leftovers(self) -> None:
-        """Have the processes of a stack gone whose supervisor was killed: they would hold the port."""
+        """Stop the processes of a stack whose supervisor was killed, because they would hold the port."""
         before = folder.recorded(self._data)
         if before is not None:
             async with self._report.during("vedette", "stopping what an earlier stack left running"):
@@ -157,7 +158,7 @@ class Stack:
                     *(
                         stop_leftover(pid, lambda pid, line=line: command_line(pid) == line, _LEFTOVER)
                         for name, (pid, line) in before.children.items()
-                        if line and name not in ("postgres", "temporal")  # these two see to it themselves
+                        if line and name not in ("postgres", "temporal")  # these two stop their own leftovers
                     )
                 )
 
@@ -178,7 +179,7 @@ class Stack:
         return url
 
     async def _serve(self) -> None:
-        """Start what requests need, which is the database and the API, and say when it answers."""
+        """Start the parts that requests need, the database and the API, and report when it answers."""
         database_url = await self._start_database()
         created = await ensure_first_account(self._settings, database_url)
         hand_over(self._data / "secret.key", self._access.user)
@@ -198,13 +199,13 @@ class Stack:
         await self._start_programs(self._apis)
         async with self._report.during("vedette", "waiting for the API"):
             missing = await until_served(self._settings)
-        self._keeper.came_up("postgres", *(child.name for child in self._apis))
+        self._supervisor.came_up("postgres", *(child.name for child in self._apis))
         announce_serving(self._report, self._settings, self._seconds(), missing, created=created)
         if self._fetch is not None and self._fetch.pid is not None:
             self._report.say("data", "is still being fetched; until then IP lookups know little")
 
     async def _take_runs_forward(self) -> None:
-        """Start what runs need beside that: Temporal, which may have to be built first, and the workers."""
+        """Start the parts that runs need: Temporal, which may have to be built first, and the workers."""
         ui = await self._start_temporal()
         await self._database.wait()
         assert self._record is not None
@@ -214,7 +215,7 @@ class Stack:
         await self._start_programs(self._workers)
 
     async def _start_temporal(self) -> str | None:
-        """Start the built-in server, or see that the given one can be used; the address of web pages."""
+        """Start the built-in server, or check the configured one; return the address of its web pages."""
         if self._temporal is None:
             await prepare_given(self._settings)
             return None
@@ -227,11 +228,11 @@ class Stack:
     async def _start_programs(self, children: Iterable[Child]) -> None:
         for child in children:
             await child.start()
-            self._keeper.keep(child.start, lambda child=child: child)
+            self._supervisor.keep(child.start, lambda child=child: child)
             self._note()
 
     def _program(self, name: str, command: str, stdin: socket.socket | None = None) -> Child:
-        """One of our own programs, which is told of the servers that there are."""
+        """Return one of our own programs, with the addresses of the servers in its environment."""
         settings = self._settings
         assert settings.database_url is not None and settings.temporal_address is not None
         environment = {
@@ -267,13 +268,13 @@ class Stack:
         return self._data / "logs" / f"{name}.log"
 
     async def _until_ready(self) -> None:
-        """Wait until all answers, and say so; after a minute of answers go on with what there is."""
+        """Wait until all parts work, and report it; after a minute continue with those that do."""
         async with self._report.during("vedette", "waiting for the worker"):
             missing = await until_complete(self._settings, _READY_SECONDS)
         if missing:
             parts = "; ".join(f"{name}: {state}" for name, state in missing.items())
             self._report.say("vedette", f"not all is well: {parts}")
-        self._keeper.came_up(*(child.name for child in self._children()))
+        self._supervisor.came_up(*(child.name for child in self._children()))
         assert self._record is not None
         self._record = replace(self._record, ready=True)
         self._note()
@@ -284,7 +285,7 @@ class Stack:
         self._report.say("vedette", "Ctrl-C stops it")
 
     async def _until_data(self) -> str:
-        """Give the first fetch of lookup data a minute more; say what it lacks then."""
+        """Give the first fetch of lookup data a minute more; return a text on missing data."""
         assert self._fetch is not None
         try:
             code = await asyncio.wait_for(asyncio.shield(self._fetch.wait()), _DATA_SECONDS)
@@ -296,7 +297,7 @@ class Stack:
         return "; but not all lookup data is there"
 
     async def _relay(self, child: Child) -> None:
-        """Say what a child writes, line by line, until it ends."""
+        """Report the output of a child, line by line, until it ends."""
         while True:
             ended = child.pid is None
             for line in child.new_lines():
@@ -306,17 +307,17 @@ class Stack:
             await asyncio.sleep(_RELAY_SECONDS)
 
     def _seconds(self) -> float:
-        """Since the start."""
+        """Return the seconds since the start."""
         return time.monotonic() - self._started
 
     # ---- staying up
 
     def _keep_part(self, part: Postgres | Temporal) -> None:
-        """Watch over a built-in server from now on."""
-        self._keeper.keep(part.start, lambda: part.child)
+        """Watch a built-in server from now on."""
+        self._supervisor.keep(part.start, lambda: part.child)
 
     def _children(self) -> list[Child]:
-        """The processes of this stack, but for the one that fetches data."""
+        """Return the processes of this stack, except for the one that fetches data."""
         parts = [part.child for part in (self._postgres, self._temporal) if part and part.started]
         return [*parts, *self._workers, *self._apis]
 
@@ -338,22 +339,22 @@ class Stack:
             low = free < _LOW_DISK_BYTES
 
     def _note(self) -> None:
-        """Write `stack.json` with the processes of this moment."""
+        """Write `stack.json` with the current processes."""
         if self._record is None:
             return
         running = [(child, child.pid) for child in self._children()]
         children = {child.name: (pid, " ".join(child.command)) for child, pid in running if pid}
-        # On a full disk the file of before stays.
+        # On a full disk the earlier file stays.
         with contextlib.suppress(OSError):
             folder.record(self._data, replace(self._record, children=children))
 
     # ---- going down
 
     async def _go_down(self) -> None:
-        """Stop in order: no new requests, finish the work, then the servers that hold it."""
+        """Stop in order: no new requests, finish the work, then the servers behind it."""
         deadline = time.monotonic() + _STOP_SECONDS
         self._report.say("vedette", "stopping")
-        await self._keeper.release()
+        await self._supervisor.release()
         for task in self._tasks:
             task.cancel()
         if self._listener is not None:
@@ -371,7 +372,7 @@ class Stack:
 
 
 async def _both(*coroutines: Coroutine[Any, Any, None]) -> None:
-    """Await them side by side; when one fails, the others are not waited for."""
+    """Await them side by side; if one fails, do not wait for the others."""
     tasks = [asyncio.ensure_future(one) for one in coroutines]
     try:
         await asyncio.gather(*tasks)

@@ -32,12 +32,12 @@ from temporal import attributes
 from temporal.client import Connection, connection
 
 _log = logs.get(__name__)
-_RETENTION = timedelta(hours=1)  # the record of what happened is in Postgres
+_RETENTION = timedelta(hours=1)  # the permanent record is in Postgres
 _READY_SECONDS = 60
 _STARTS = 3
 _LEFTOVER = ((signal.SIGTERM, 8.0), (signal.SIGKILL, 5.0))
-# Measured on two cores: with the default of 20 polls a second, every workflow task after a burst waits
-# 50 ms; one partition and a write-ahead log take away most of what is left of the tail.
+# Measured on two cores: with the default of 20 polls a second, every workflow task after a burst waits 50 ms;
+# a single partition and a write-ahead log remove most of the remaining tail.
 _DYNAMIC_CONFIG = {
     "history.transferProcessorMaxPollRPS": "2000",
     "history.timerProcessorMaxPollRPS": "2000",
@@ -46,14 +46,14 @@ _DYNAMIC_CONFIG = {
     "matching.enableFairness": "true",
     "frontend.namespaceRPS": "100000",
     "frontend.rps": "100000",
-    # Its HTTP port cannot be left out: it answers to no name.
+    # Its HTTP port cannot be disabled, so it accepts no host name.
     "frontend.httpAllowedHosts": "[]",
 }
 _SQLITE = {"journal_mode": "wal", "synchronous": "normal"}
 
 
 class Temporal:
-    """One Temporal server over `<data>/temporal/temporal.db`."""
+    """One Temporal server on `<data>/temporal/temporal.db`."""
 
     def __init__(
         self,
@@ -69,11 +69,13 @@ class Temporal:
         Args:
             data: the data folder; it exists and is writable.
             log: receives the server's messages.
-            report: told what takes long.
-            namespace: made on start if it is not there.
-            pages: have its web pages too.
+            report: receives slow steps.
+            namespace: created on start if it does not exist.
+            pages: whether to serve its web pages too.
         """
-        kept = {"worker.protectedNamespaces": json.dumps([namespace])}  # against whoever reaches the port
+        kept = {
+            "worker.protectedNamespaces": json.dumps([namespace])
+        }  # protects against others who can reach the port
         self._dynamic_config = _DYNAMIC_CONFIG | kept
         self._data = data.absolute()
         self._file = (self._data / "temporal").resolve() / "temporal.db"
@@ -87,7 +89,7 @@ class Temporal:
 
     @property
     def started(self) -> bool:
-        """Whether its process has been started."""
+        """Return whether its process has been started."""
         return self._child is not None
 
     @property
@@ -108,7 +110,7 @@ class Temporal:
         return self._pages.url if self._pages else None
 
     def reserve(self) -> str:
-        """Choose the ports, and hold them until the server starts: those of an earlier call stay.
+        """Choose the ports, and hold them until the server starts; later calls keep the first choice.
 
         Returns:
             The address, which refuses connections until then.
@@ -143,7 +145,7 @@ class Temporal:
             await self._until_ready()
 
     async def stop(self, seconds: float = 6) -> None:
-        """Stop it, and wait until it has let go of its file."""
+        """Stop it, and wait until it has released its file."""
         self._held.close()
         if self._pages is not None:
             await self._pages.stop()
@@ -168,16 +170,16 @@ class Temporal:
         return command if self._namespace == "default" else [*command, "--namespace", self._namespace]
 
     async def _stop_leftover(self) -> None:
-        """Have the server of an earlier stack gone: two on one file, even for a moment, damage it."""
+        """Stop the server of an earlier stack, because two on one file, even for a moment, damage it."""
         with contextlib.suppress(FileNotFoundError, ValueError):
             pid = int((self._file.parent / "pid").read_text())
             async with self._report.during("temporal", "stopping the server of an earlier start"):
                 await stop_leftover(pid, lambda pid: str(self._file) in command_line(pid), _LEFTOVER)
 
     async def _until_ready(self) -> None:
-        """Start its process, again if it ends before it answers.
+        """Start its process, and restart it if it ends before it answers.
 
-        It listens on ports of its own choice as well, which another process can take just before.
+        It also listens on ports of its own choice, which another process can take just before.
         """
         problem = ""
         for _ in range(_STARTS):
@@ -188,7 +190,7 @@ class Temporal:
                 return
             if self.child.pid is not None:
                 break
-        words = self.child.last_words() or problem
+        words = self.child.log_tail() or problem
         await self.stop()
         raise StartError(
             f"The built-in Temporal server does not start; the end of {self._log}:\n{words}",
@@ -196,7 +198,7 @@ class Temporal:
         )
 
     async def _problem(self) -> str:
-        """Wait until the started process answers; return why it does not, or an empty string."""
+        """Wait until the started process answers; return the reason if it does not, or an empty string."""
         here = Connection(target_host=self.address, namespace=self._namespace, api_key=None, tls=False)
         deadline = time.monotonic() + _READY_SECONDS
         problem = "it has ended"
@@ -211,11 +213,11 @@ class Temporal:
 
 
 async def prepare(server: Connection, *, retention: timedelta | None = None) -> None:
-    """Make sure that a server has our search attributes. Doing it again changes nothing.
+    """Make sure that a server has our search attributes. A repetition changes nothing.
 
     Args:
         server: its namespace must exist.
-        retention: how long closed workflows are kept; None leaves it as it is.
+        retention: how long closed workflows are kept; None leaves it unchanged.
 
     Raises:
         RuntimeError: if the server cannot be reached.
@@ -234,12 +236,12 @@ async def prepare(server: Connection, *, retention: timedelta | None = None) -> 
 
 
 async def prepare_given(settings: Settings) -> None:
-    """The same for a server that the settings name.
+    """Prepare a server that the settings name in the same way.
 
-    One that lets nobody but its operator add search attributes does without.
+    A server where only its operator may add search attributes is used without them.
 
     Raises:
-        StartError: if it cannot be reached, or has no such namespace.
+        StartError: if it is unreachable, or has no such namespace.
     """
     await check_temporal(settings)
     try:
@@ -254,12 +256,12 @@ async def prepare_given(settings: Settings) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The parent's environment without what would configure the command line tool."""
+    """Return the parent's environment without variables that configure the command line tool."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
 
 
 def _held_ports(held: contextlib.ExitStack) -> tuple[int, int, int]:
-    """Three free ports on the loopback address, which nobody else gets while they are held."""
+    """Return three free ports on the loopback address, reserved while they are held."""
     ports: list[int] = []
     for _ in range(3):
         holder = held.enter_context(socket.socket())

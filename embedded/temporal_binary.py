@@ -24,20 +24,20 @@ from settings import ExitCode, StartError
 VERSION = "1.9.1"
 """The release that is downloaded or built; `embedded/temporal/go.mod` names the same one."""
 
-_LEAST_SERVER = (1, 31)  # the first with priority and fairness for good
+_LEAST_SERVER = (1, 31)  # the first with stable priority and fairness
 _MODULE = Path(__file__).parent / "temporal"
 _PACKAGE = "github.com/temporalio/cli/cmd/temporal"
 _DOWNLOADS = "https://temporal.download/cli"
 _PROBE_SECONDS = 4
 _ANSWER_SECONDS = 10
 _DOWNLOAD_SECONDS = 300
-_NICENESS = 10  # of a build, which takes every processor for minutes: requests are answered meanwhile
+_NICENESS = 10  # for a build, which uses every processor for minutes while requests must be answered
 
 
 def cache_folder(data: Path) -> Path:
-    """Where the program is kept: outside checkout and data, so that it is made once for a user.
+    """Return the program's folder: outside checkout and data, so that it is made once for a user.
 
-    Where the user has no home that can be written, it is the data folder after all.
+    If the user has no writable home, it is in the data folder.
     """
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     for root in (Path(home), data / "cache"):
@@ -50,7 +50,7 @@ def cache_folder(data: Path) -> Path:
 
 
 def server_version(program: Path | str) -> tuple[int, int] | None:
-    """The version of the server inside a `temporal` program, or None if it is not one that runs."""
+    """Return the version of the server inside a `temporal` program, or None if it does not run."""
     try:
         answer = subprocess.run(
             [str(program), "--version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False
@@ -62,7 +62,7 @@ def server_version(program: Path | str) -> tuple[int, int] | None:
 
 
 def present(cache: Path) -> Path | None:
-    """A program that is new enough: on PATH, else in the cache."""
+    """Return a program that is new enough: on PATH, else in the cache; else None."""
     for candidate in (shutil.which("temporal"), str(cache / "temporal")):
         found = server_version(candidate) if candidate else None
         if candidate and found and found >= _LEAST_SERVER:
@@ -100,13 +100,13 @@ async def obtain(data: Path, report: Report) -> Path:
 
 
 async def _present(cache: Path) -> Path | None:
-    """The same beside all else: one that hangs keeps neither the start of the API nor Ctrl-C waiting."""
+    """Return the same from a thread, so that a hanging program blocks neither the API's start nor Ctrl-C."""
     return await asyncio.to_thread(present, cache)
 
 
 @contextlib.asynccontextmanager
 async def _alone(cache: Path, report: Report) -> AsyncGenerator[None]:
-    """Let one process at a time make the program; the others wait, and then find it made."""
+    """Lock the making of the program to one process; others wait, and then find it made."""
     with (cache / "lock").open("w") as lock:
         async with report.during("temporal", "waiting for another start that is making the server"):
             while True:
@@ -119,7 +119,7 @@ async def _alone(cache: Path, report: Report) -> AsyncGenerator[None]:
 
 
 async def _download(cache: Path, report: Report) -> bool:
-    """Have the SDK download the program; quickly given up where its publisher cannot be reached."""
+    """Download the program by the SDK; give up quickly if its publisher is unreachable."""
     import httpx
     from temporalio.testing import WorkflowEnvironment
 
@@ -131,7 +131,7 @@ async def _download(cache: Path, report: Report) -> bool:
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         try:
             async with report.during("temporal", "downloading the server, once"):
-                # The SDK downloads as part of starting a server; that one, in memory, is stopped again.
+                # The SDK downloads as part of starting a server, which is in memory and stopped again.
                 starting = WorkflowEnvironment.start_local(  # pyright: ignore[reportUnknownMemberType]
                     download_dest_dir=folder, dev_server_download_version=f"v{VERSION}"
                 )
@@ -148,12 +148,12 @@ async def _download(cache: Path, report: Report) -> bool:
 
 
 async def _build(cache: Path, report: Report) -> str:
-    """Build the program from its published modules. What stood in the way, or an empty text."""
+    """Build the program from its published modules; return the obstacle, or an empty text."""
     go = shutil.which("go")
     if go is None:
         return "and there is no Go to build one"
     for left in cache.glob("temporal.*"):
-        left.unlink()  # of a build that was killed: this one has the lock
+        left.unlink()  # of a killed build: this one holds the lock
     log = cache / "build.log"
     target = cache / f"temporal.{os.getpid()}"
     flags = f"-s -w -X github.com/temporalio/cli/internal/temporalcli.Version={VERSION}"
@@ -173,7 +173,7 @@ async def _build(cache: Path, report: Report) -> str:
             try:
                 code = await process.wait()
             except asyncio.CancelledError:
-                os.killpg(process.pid, signal.SIGTERM)  # the compilers too
+                os.killpg(process.pid, signal.SIGTERM)  # also the compilers
                 raise
         if code == 0:
             os.replace(target, cache / "temporal")

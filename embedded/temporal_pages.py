@@ -1,9 +1,8 @@
 """Temporal's web pages, for this machine's browsers alone.
 
-The pages answer to whatever name they are asked under, so that any web site could have its visitors' browsers
-ask them, under a name of its own that leads to 127.0.0.1 (DNS rebinding). So they listen where no site finds
-them, at a random one of the 16 million loopback addresses, and what stands at 127.0.0.1 is a proxy that looks
-at the name.
+The pages accept any host name. So any web site could make its visitors' browsers ask them, under a name of
+its own that resolves to 127.0.0.1 (DNS rebinding). They therefore listen at a random one of the 16 million
+loopback addresses, where no site finds them, and 127.0.0.1 has a proxy that checks the name.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _HOP_BY_HOP = {"connection", "keep-alive", "te", "trailer", "transfer-encoding",
 
 
 class Pages:
-    """The proxy, and the address behind it that the pages are to listen at."""
+    """The proxy, and the address behind it for the pages."""
 
     def __init__(self) -> None:
         if sys.platform != "linux":  # elsewhere 127.0.0.1 is the only loopback address
@@ -40,7 +39,7 @@ class Pages:
         self._session: ClientSession | None = None
 
     async def start(self) -> None:
-        """Listen at a free port of 127.0.0.1; that of an earlier start stays."""
+        """Listen at a free port of 127.0.0.1; a later call keeps it."""
         if self._runner is not None:
             return
         self._session = ClientSession(auto_decompress=False, cookie_jar=DummyCookieJar())
@@ -52,7 +51,7 @@ class Pages:
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._runner is not None and self._session is not None:
             await self._runner.cleanup()
             await self._session.close()

@@ -1,7 +1,7 @@
-"""Whom the parts of a stack run as when root starts it, and how that user gets at code and data.
+"""The unprivileged user of the stack's parts when root starts it, and its access to code and data.
 
-Nothing but the data folder changes its permissions. What lies where the user cannot pass, a checkout or a
-Python below /root, is reached through descriptors: `/proc/self/fd/<n>` leads into a folder that is held open,
+Only the data folder changes its permissions. Files where the user cannot pass, such as a checkout or a Python
+below /root, are reached through descriptors: `/proc/self/fd/<n>` leads into a folder that is held open,
 whatever lies above it.
 """
 
@@ -30,7 +30,7 @@ _CODE = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Program:
-    """How to start Python with a part of this code, for `Child`."""
+    """A start of Python with a part of this code, for `Child`."""
 
     command: list[str]
     executable: Path | None = None
@@ -38,7 +38,7 @@ class Program:
 
 
 class Access:
-    """What one user can get at; None is whoever we are, who can get at everything."""
+    """The access of one user to files; None is the current user, who can access everything."""
 
     def __init__(self, user: pwd.struct_passwd | None) -> None:
         self.user = user
@@ -51,13 +51,13 @@ class Access:
         return list(self._held.values())
 
     def close(self) -> None:
-        """Hold nothing any more."""
+        """Release the held folders."""
         for descriptor in self._held.values():
             os.close(descriptor)
         self._held.clear()
 
     def path(self, folder: Path) -> Path:
-        """A path by which the user reaches a folder: its own, or one through a descriptor.
+        """Return a path by which the user reaches a folder: its own, or one through a descriptor.
 
         Raises:
             StartError: there is none.
@@ -73,10 +73,10 @@ class Access:
         raise self._refused(folder)
 
     def python(self, arguments: Sequence[str]) -> Program:
-        """How the user starts `vedette` with these arguments.
+        """Return the program with which the user starts `vedette` with these arguments.
 
         Raises:
-            StartError: it cannot, since the code or Python may not be read.
+            StartError: the user must not read the code or Python.
         """
         if self._python is None:
             self._python = self._find_python()
@@ -95,7 +95,7 @@ class Access:
         home, code, executable = self.path(base), self.path(_CODE), None
         environment = {"PYTHONPATH": _joined(code, os.environ.get("PYTHONPATH"))}
         if home != base:
-            # The packages too: a Python that this one starts does not see whose virtual environment it is in.
+            # The packages too: a Python started by this one does not detect its virtual environment.
             packages = self.path(prefix) / Path(sysconfig.get_path("purelib")).relative_to(prefix)
             environment["PYTHONPATH"] += f":{packages}"
             executable = home / Path(os.path.realpath(sys.executable)).relative_to(base.resolve())
@@ -109,9 +109,9 @@ class Access:
         return program
 
     def environment(self, data: Path) -> dict[str, str]:
-        """The environment of `vedette` processes over this data folder.
+        """Return the environment of `vedette` processes on this data folder.
 
-        The user has no home, and may not read what `…_FILE` settings name.
+        The user has no home, and must not read the files of `…_FILE` settings.
         """
         if self.user is None:
             return {**os.environ, "VEDETTE_DATA": str(data)}
@@ -129,7 +129,7 @@ class Access:
     def _run(
         self, command: list[str], *, executable: Path | None = None, environment: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run something as the user, for its exit code: the system's own word on permissions."""
+        """Run a command as the user for its exit code, so that the system decides on permissions."""
         done = subprocess.run(  # pyright: ignore[reportUnknownVariableType]
             command,
             executable=executable,
@@ -155,9 +155,9 @@ class Access:
 
 
 def run_as_owner(folder: Path, data: Path, arguments: Sequence[str]) -> int | None:
-    """As root, run a `vedette` command as the user whose folder it writes to; its exit code.
+    """Run a `vedette` command as the owner of the folder that it writes to, when root; return its exit code.
 
-    Where nobody else owns the folder, nothing is run and the answer is None.
+    If no other user owns the folder, nothing is run and None is returned.
     """
     if os.geteuid() != 0 or not folder.exists() or folder.stat().st_uid == 0:
         return None
@@ -173,9 +173,9 @@ def run_as_owner(folder: Path, data: Path, arguments: Sequence[str]) -> int | No
 
 
 def hand_over(path: Path, user: pwd.struct_passwd | None) -> None:
-    """Make what is root's in a folder, and the folder itself, the user's; or a file.
+    """Make root's files in a folder, and the folder itself, the user's; or a single file.
 
-    By descriptors, and no links: the user may be at work there, and must not lead us elsewhere.
+    By descriptors, and without following links: the user may be active there, and must not lead us elsewhere.
     """
     if user is None or not path.exists():
         return
@@ -189,16 +189,16 @@ def hand_over(path: Path, user: pwd.struct_passwd | None) -> None:
 
 
 def private_folder(path: Path, user: pwd.struct_passwd | None) -> Path:
-    """Make a private folder of the user's, or hand over the one that is there."""
+    """Make a private folder of the user's, or hand over the existing one."""
     path.mkdir(mode=0o700, exist_ok=True)
     hand_over(path, user)
     return path
 
 
 def reachable_folder(link: Path, user: pwd.struct_passwd | None) -> Path:
-    """The same for a program that follows no descriptors; the real path of it.
+    """Make a private folder for a program that cannot use descriptors; return its real path.
 
-    Where the user cannot pass through to it, it is moved to `cluster.ELSEWHERE`, and `link` leads there.
+    If the user cannot reach it, it is moved to `cluster.ELSEWHERE`, and `link` points there.
     """
     folder = private_folder(link, user).resolve()
     if user is None or succeeds(["/bin/sh", "-c", 'test -w "$0"', str(folder)], user):
@@ -206,12 +206,12 @@ def reachable_folder(link: Path, user: pwd.struct_passwd | None) -> Path:
     final = elsewhere(link, user)
     shutil.move(str(folder), str(final))
     link.symlink_to(final)
-    hand_over(final, user)  # what was moved to another disk was copied
+    hand_over(final, user)  # a move to another disk copies files as root
     return final
 
 
 def let_pass(folder: Path) -> None:
-    """Let every user pass through a folder, which shows none of them what is in it."""
+    """Let every user pass through a folder, without listing its content."""
     mode = stat.S_IMODE(folder.stat().st_mode)
     if mode & 0o011 != 0o011:
         folder.chmod(mode | 0o011)
@@ -228,7 +228,7 @@ def _main(code: Path) -> str:
 def _cache_folders(user: pwd.struct_passwd, data: Path) -> tuple[Path, Path]:
     """Make the user's folders of downloads and of npm: in one place for all data folders, or in this one.
 
-    What they lie in stays root's, so that the user cannot lead us elsewhere.
+    Their parent stays root's, so that the user cannot lead us elsewhere.
     """
     given = os.environ.get("XDG_CACHE_HOME")
     shared = Path(given).absolute() / "vedette" if given else BINARY_CACHES[0]

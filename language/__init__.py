@@ -1,1 +1,1 @@
-"""What a workflow of a user may say: its steps, triggers, templates and expressions. Pure."""
+"""The language of users' workflows: steps, triggers, templates and expressions. Pure."""

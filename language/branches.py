@@ -1,4 +1,4 @@
-"""What the steps of a definition wait for, and which of them run only if another ended in a certain way."""
+"""The dependencies of a definition's steps, and their branches, taken after a certain end of another step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from language.definition import ConditionStep, Definition
 
 
 def needs_of(definition: Definition) -> dict[str, tuple[str, ...]]:
-    """For each step the ids it waits for: what it names, else the step before; and whose branch it is on."""
+    """Return for each step the ids it waits for: its `needs` or the step before, and its branching step."""
     needs: dict[str, tuple[str, ...]] = {}
     previous: str | None = None
     for step in definition.steps:
@@ -26,7 +26,7 @@ def needs_of(definition: Definition) -> dict[str, tuple[str, ...]]:
 
 
 class Branch(NamedTuple):
-    """Later steps that run only if an earlier one ended in a certain way: `then`, `else` or `on_error`."""
+    """Later steps that run only after a certain end of an earlier one: `then`, `else` or `on_error`."""
 
     step_id: str
     outcome: Literal["then", "else", "on_error"]
@@ -35,7 +35,7 @@ class Branch(NamedTuple):
 
 
 def branches_of(definition: Definition) -> Iterator[Branch]:
-    """All branches, in list order."""
+    """Yield all branches, in list order."""
     for index, step in enumerate(definition.steps):
         if isinstance(step, ConditionStep):
             pointer = f"/steps/{index}/config"

@@ -1,4 +1,4 @@
-"""What a user's workflow is: one family of models that create, update, validate and the interpreter share."""
+"""The models of a user's workflow, shared by create, update, validate and the interpreter."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Model(BaseModel):
 
 
 class Retry(_Model):
-    """When a failed attempt is repeated: after `initial_seconds`, then `backoff` times longer each."""
+    """The times of repeated attempts: after `initial_seconds`, then `backoff` times longer each."""
 
     max_attempts: Annotated[int, Field(ge=1, le=10)] = Field(
         default=3, description="How often it is tried in all."
@@ -56,12 +56,12 @@ class Retry(_Model):
     max_seconds: Annotated[float, Field(gt=0, le=3600)] = Field(default=60, description="The longest pause.")
 
     def delay(self, failed_attempts: int) -> float:
-        """Seconds to wait after the given number of failed attempts (≥ 1)."""
+        """Return the seconds to wait after the given number of failed attempts (≥ 1)."""
         return min(self.initial_seconds * self.backoff ** (failed_attempts - 1), self.max_seconds)
 
 
 class StepBase(_Model):
-    """What every step has."""
+    """The common fields of every step."""
 
     id: StepId = Field(description="Unique in the workflow; later steps refer to the output by it.")
     name: Label | None = Field(None, description="For people.")
@@ -89,7 +89,7 @@ Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class OnItems(_Model):
-    """What the items that fail mean for their step."""
+    """The effect of failing items on their step."""
 
     fail_if: Share | Literal["any", "all", "never"] = Field(
         default="all",
@@ -99,7 +99,7 @@ class OnItems(_Model):
 
 
 class IteratingStep(StepBase):
-    """What a step has that can be done once for each item of an array."""
+    """The common fields of steps that can run once for each item of an array."""
 
     for_each: Text | None = Field(
         default=None,
@@ -117,7 +117,7 @@ class IteratingStep(StepBase):
 
 
 class CallingBase(IteratingStep):
-    """What a step has that reaches outside."""
+    """The common fields of steps that call other services."""
 
     retry: Retry = Field(
         default_factory=lambda: Retry(),
@@ -129,7 +129,7 @@ class CallingBase(IteratingStep):
 
 
 class LookupConfig(_Model):
-    """What to look up: either `field` or `value` says it."""
+    """The target of a lookup, in either `field` or `value`."""
 
     field: Text | None = Field(
         default=None,
@@ -146,12 +146,12 @@ class LookupConfig(_Model):
 
     @property
     def pointer(self) -> str:
-        """Where the target is given."""
+        """The pointer to the target."""
         return "/value" if self.field is None else "/field"
 
 
 class LookupStep(CallingBase):
-    """Looks something up; the output is the lookup's answer."""
+    """Looks up a target; the output is the lookup's answer."""
 
     type: Literal[
         "email_lookup",
@@ -169,12 +169,12 @@ class LookupStep(CallingBase):
 
     @property
     def kind(self) -> str:
-        """What is looked up: `ip`, `email` and so on."""
+        """The kind of lookup: `ip`, `email` and so on."""
         return self.type.removesuffix("_lookup")
 
 
 class ConditionConfig(_Model):
-    """`then` and `else` list later steps that run only on that branch; with neither, false ends the run."""
+    """`then` and `else` list later steps that run only on that branch; without both, false ends the run."""
 
     expression: Text = Field(description="What decides; false are null, `false`, `''`, `[]` and `{}`.")
     then: list[StepId] | None = Field(None, description="Later steps that run only if it is true.")
@@ -204,7 +204,7 @@ class TransformConfig(_Model):
 
 
 class TransformStep(IteratingStep):
-    """Makes new data of what is there; the output is its value."""
+    """Makes new data from existing data; the output is its value."""
 
     type: Literal["transform"] = Field(description="Always `transform`.")
     config: TransformConfig = Field(description="What to make.")
@@ -235,11 +235,11 @@ class WebhookConfig(_Model):
 
     @property
     def sends_run_data(self) -> bool:
-        """Whether it sends the data of the run, having no body of its own."""
+        """Return whether it sends the data of the run, because it has no body of its own."""
         return self.body is None and self.method in ("POST", "PUT", "PATCH")
 
     def is_success(self, status: int) -> bool:
-        """Whether a status is one of `success`."""
+        """Return whether a status is one of `success`."""
         patterns = [self.success] if isinstance(self.success, str) else self.success
         return any(pattern in (str(status), f"{status // 100}xx") for pattern in patterns)
 
@@ -252,7 +252,7 @@ class WebhookStep(CallingBase):
 
 
 class DelayConfig(_Model):
-    """How long to wait: one of them. `duration` and `until` may be templates."""
+    """The length of a wait, in one of these fields. `duration` and `until` may be templates."""
 
     seconds: float | None = Field(None, gt=0, description="Seconds to wait.")
     minutes: float | None = Field(None, gt=0, description="Minutes to wait.")
@@ -265,17 +265,17 @@ class DelayConfig(_Model):
 
     @property
     def given(self) -> dict[str, Any]:
-        """Those that are set."""
+        """The fields that are set."""
         return self.model_dump(exclude_none=True)
 
     @property
     def template(self) -> str | None:
-        """What a run evaluates to know when it goes on; None if that is known."""
+        """The template that a run evaluates to learn the end of the delay; None if the end is known."""
         return self.duration if self.duration is not None and "{{" in self.duration else self.until
 
     @property
     def constant_seconds(self) -> float | None:
-        """The seconds to wait, if they are known; None with a template, or where they are no duration."""
+        """The seconds to wait, if known; None with a template, or if it is not a duration."""
         if self.duration is not None:
             return seconds_of(self.duration)
         units = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
@@ -283,14 +283,14 @@ class DelayConfig(_Model):
 
 
 class DelayStep(StepBase):
-    """Waits; the output is `{"until"}`, the moment it waited for."""
+    """Waits; the output is `{"until"}`, the end of the wait."""
 
     type: Literal["delay"] = Field(description="Always `delay`.")
     config: DelayConfig = Field(description="How long.")
 
 
 class WaitConfig(_Model):
-    """Who resumes the run, with what, and for how long one waits for it."""
+    """The page that asks a person, the answer it accepts, and the time allowed for it."""
 
     title: Text | None = Field(
         default=None,
@@ -318,14 +318,14 @@ class WaitConfig(_Model):
 
 
 class WaitStep(StepBase):
-    """Waits until somebody posts to its resume URL; the output is `{"resumed", "body", "at"}`."""
+    """Waits for a post to its resume URL; the output is `{"resumed", "body", "at"}`."""
 
     type: Literal["wait"] = Field(description="Always `wait`.")
     config: WaitConfig = Field(default_factory=lambda: WaitConfig(), description="For what, and how long.")
 
 
 class WorkflowConfig(_Model):
-    """Another workflow of the account, and what it is given."""
+    """Another workflow of the account, and its input."""
 
     workflow_id: Ref = Field(description="The workflow to run: its version when the step begins.")
     input: Any = Field(None, description="Any JSON with templates: the `trigger` of its expressions.")
@@ -339,7 +339,7 @@ class WorkflowStep(IteratingStep):
 
 
 class RememberConfig(_Model):
-    """What to remember, and for how long."""
+    """The keys to remember, and how long."""
 
     key: Text | None = Field(
         None, description="A template that gives what to remember: text, at most 512 characters."
@@ -354,7 +354,7 @@ class RememberConfig(_Model):
 class RememberStep(StepBase):
     """Remembers a key, or several, for all runs of the workflow.
 
-    The output is `{"seen", "first_at", "count"}`, that of `keys` `{"new", "known"}`.
+    The output is `{"seen", "first_at", "count"}`, or with `keys` `{"new", "known"}`.
     """
 
     type: Literal["remember"] = Field(description="Always `remember`.")
@@ -362,7 +362,7 @@ class RememberStep(StepBase):
 
 
 class EmitConfig(_Model):
-    """The event to send, and what it says."""
+    """The event to send, and its data."""
 
     event: Literal["workflow.alert"] = Field(description="The type of the event: `workflow.alert`.")
     data: Any = Field(
@@ -393,7 +393,7 @@ Step = Annotated[
 
 
 class Concurrency(_Model):
-    """How many runs of a workflow there may be at a time: those that are at work, and those that wait."""
+    """The limit on concurrent runs of a workflow, and the treatment of the others."""
 
     limit: Annotated[int, Field(ge=1, le=10_000)] = Field(description="How many runs may have begun.")
     on_limit: Literal["queue", "skip"] = Field(
@@ -403,7 +403,7 @@ class Concurrency(_Model):
 
 
 class OnFailure(_Model):
-    """What follows when a run has failed."""
+    """The consequence of a failed run."""
 
     workflow_id: Ref = Field(
         description="A workflow of the account that runs once for each run that has failed, with"
@@ -412,11 +412,13 @@ class OnFailure(_Model):
 
 
 Execution = Literal["auto", "workflow", "shift"]
-"""What takes runs forward: Temporal workflows of their own, the shifts of workers, or either, as it comes."""
+"""The carrier of runs: Temporal workflows of their own, the shifts of workers, or either, as chosen by the
+service.
+"""
 
 
 class Definition(_Model):
-    """A workflow as its author wrote it. One version of it never changes."""
+    """A workflow as its author wrote it. Its versions never change."""
 
     name: Name = Field(description="What the workflow is called.")
     description: str | None = Field(None, max_length=10_000, description="What it is for.")
@@ -447,13 +449,13 @@ class Definition(_Model):
 
     @property
     def looks_up(self) -> bool:
-        """Whether it has lookup steps."""
+        """Return whether it has lookup steps."""
         return any(isinstance(step, LookupStep) for step in self.steps)
 
 
 def field_expression(reference: str) -> Expression:
-    """The expression that a `field` stands for: a root up to the first dot, then a path."""
+    """Return the expression for a `field`: a root up to the first dot, then a path."""
     if "{{" in reference:
-        return expressions.compile(reference)  # which says what is wrong with that
+        return expressions.compile(reference)  # which reports the error in it
     root, dot, rest = reference.partition(".")
     return expressions.compile(f'"{root}"{dot}{rest}' if '"' not in root else reference)

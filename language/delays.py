@@ -1,4 +1,4 @@
-"""When a delay step ends."""
+"""The end of a delay step."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from language.expressions.times import moment_of
 
 
 def end_of(config: DelayConfig, given: JSON, now: datetime) -> datetime:
-    """The moment that the step waits for; one in the past is over at once.
+    """Return the moment that the step waits for; a past one is over at once.
 
     Args:
         config: of the step.
-        given: what its template gives, if it has one.
+        given: the value of its template, if it has one.
         now: the time of the workflow.
 
     Raises:
-        ExpressionError: what the template gives is no duration, or no timestamp with a zone; or one more than
-            365 days away.
+        ExpressionError: the template's value is neither a duration nor a timestamp with a zone, or lies more
+            than 365 days ahead.
     """
     if config.until is None:
         return now + timedelta(seconds=_seconds_of(config, given))
@@ -44,5 +44,5 @@ def _seconds_of(config: DelayConfig, given: JSON) -> float:
 
 
 def written(moment: datetime) -> str:
-    """A time as the API writes it."""
+    """Return a time in the form of the API."""
     return moment.isoformat().replace("+00:00", "Z")

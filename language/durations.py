@@ -13,12 +13,12 @@ def _parts(units: str) -> str:
 
 
 _PLAIN = re.compile(_parts("wdhms"))
-# Years and months are no fixed time.
+# Years and months have no fixed length.
 _ISO = re.compile(f"P{_parts('WD')}(?:T(?=[0-9]){_parts('HMS')})?".replace(" ?", ""))
 
 
 def seconds_of(text: str) -> float | None:
-    """Read a duration; None if the text is none."""
+    """Parse a duration; None if the text is none."""
     found = _ISO.fullmatch(text.strip()) or _PLAIN.fullmatch(text.strip())
     given = {unit: float(number) for unit, number in found.groupdict().items() if number} if found else {}
     return sum(number * _SECONDS[unit] for unit, number in given.items()) if given else None

@@ -1,4 +1,4 @@
-"""What a bare name as the `field` of a lookup step means: a step's output, else a field of the trigger."""
+"""The meaning of a bare name as the `field` of a lookup step: a step's output, else a trigger field."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _BARE = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 def trigger_field(step: Step, step_ids: Collection[str]) -> str | None:
-    """Give the field of the trigger that a step looks up by its bare name; None if it means something else.
+    """Return the field of the trigger that a step looks up by its bare name; None for another meaning.
 
     Args:
-        step: which.
-        step_ids: of all steps. A step cannot read itself, so its own id is none that it can mean.
+        step: the step.
+        step_ids: of all steps. A step cannot read itself, so its own id is not a possible meaning.
     """
     if not isinstance(step, LookupStep) or step.config.field is None:
         return None
@@ -25,7 +25,7 @@ def trigger_field(step: Step, step_ids: Collection[str]) -> str | None:
 
 
 def resolve_fields(steps: Sequence[Step]) -> list[Step]:
-    """Give the steps with each such name written out."""
+    """Return the steps with each such name written in full."""
     ids = {step.id for step in steps}
     return list(_resolved(steps, ids))
 

@@ -1,6 +1,7 @@
-"""What is wrong with a document: where, with a stable code, in words that never repeat its values.
+"""The errors of a document: a place, a stable code, and a message that never repeats its values.
 
-Ids and names of the same form may be named, since who mends a reference must know which; anything else not.
+Only ids and names of the usual form may be repeated, because an author who fixes a reference must see which
+one.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Finding(NamedTuple):
-    """One thing wrong (or doubtful) in a document, at a JSON pointer."""
+    """One error (or doubt) in a document, at a JSON pointer."""
 
     pointer: str
     code: str
@@ -58,7 +59,7 @@ class Finding(NamedTuple):
 
 
 def meaning(kind: str, context: Mapping[str, Any]) -> tuple[str, str]:
-    """Code and message of one of Pydantic's errors, from its `type` and `ctx`."""
+    """Return code and message for one of Pydantic's errors, from its `type` and `ctx`."""
     if kind in _KINDS:
         code, message = _KINDS[kind]
         return code, message if isinstance(message, str) else message(context)
@@ -70,17 +71,18 @@ def meaning(kind: str, context: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def type_of(value: Any) -> Any:
-    """The `type` of an object; None if it is none, or has none."""
+    """Return the `type` of an object, or None."""
     return cast(dict[str, Any], value).get("type") if isinstance(value, dict) else None
 
 
 def path_of(location: Sequence[int | str], document: Any, kind: str) -> list[int | str]:
-    """The path of one of Pydantic's errors in the document, without the names of the arms of unions."""
+    """Return the path of one of Pydantic's errors in the document, without the names of union members."""
     path: list[int | str] = []
     last = len(location) - 1
     in_arm = False
     for position, part in enumerate(location):
-        # The arm of a union is named where the document says its type; a field may have the same name.
+        # Pydantic names the member of a union where the document has its type; a field may have the same
+        # name.
         in_arm = not in_arm and position < last and part == type_of(document)
         if in_arm:
             continue
@@ -95,34 +97,34 @@ def path_of(location: Sequence[int | str], document: Any, kind: str) -> list[int
 
 
 def pointer_of(path: Iterable[int | str]) -> str:
-    """A path as a JSON pointer."""
+    """Return a path as a JSON pointer."""
     return "".join(f"/{escaped(str(part))}" for part in path)
 
 
 def escaped(name: str) -> str:
-    """A name as a part of a JSON pointer."""
+    """Return a name escaped as a part of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """What was probably meant."""
+    """Return the known name that was probably meant, or None."""
     near = get_close_matches(name, list(known), n=1) if len(name) <= _LONGEST_GUESSED else []
     return near[0] if near else None
 
 
 def near(name: str, known: Iterable[str]) -> list[str]:
-    """What is spelt like a name beyond doubt: it begins alike, and few letters differ; two at most."""
+    """Return the names that are surely misspelt as this one: same first letter, few edits; at most two."""
     if len(name) > _LONGEST_GUESSED:
         return []
     edits = {one: _edits(name.lower(), one.lower()) for one in known if one[:1].lower() == name[:1].lower()}
     least = min(edits.values(), default=_MOST_EDITS)
-    # Of a short name two edits leave nothing.
+    # In a short name, two edits leave too little in common.
     found = [one for one, count in edits.items() if count == least <= min(_MOST_EDITS, len(name) // 3)]
     return found if len(found) <= 2 else []
 
 
 def _edits(one: str, other: str) -> int:
-    """How many letters to put in, leave out, change or swap with the next, to make one of the other."""
+    """Return the number of inserted, deleted, changed or swapped letters between two words."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one, 1):
@@ -135,12 +137,12 @@ def _edits(one: str, other: str) -> int:
 
 
 def called(noun: str, name: str) -> str:
-    """`step abc`, if the name may be repeated; else `step of this name`."""
+    """Return `step abc`, if the name may be repeated; else `step of this name`."""
     return f"{noun} {name}" if _IDENTIFIER.fullmatch(name) else f"{noun} of this name"
 
 
 def missing_secret(name: str, known: Iterable[str] = ()) -> str:
-    """Say that there is no secret of a name, and how to store one."""
+    """Return a message that a secret does not exist, with the way to store it."""
     command = f"vedette secrets set {name if _IDENTIFIER.fullmatch(name) else 'NAME'}"
     meant = suggestion(name, known)
     return (
@@ -149,6 +151,6 @@ def missing_secret(name: str, known: Iterable[str] = ()) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """` Did you mean that?`, where something is near enough; else nothing."""
+    """Return ` Did you mean that?` for the nearest name, or an empty text."""
     near = nearest(name, known)
     return f" Did you mean {near}?" if near else ""

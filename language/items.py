@@ -1,4 +1,4 @@
-"""What the items of a step that fail mean for the step."""
+"""The effect of failing items on their step."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from language.definition import IteratingStep, OnItems, Step
 from language.records import ItemTally, StepError
 
 OUT_OF_CREDITS = "insufficient_credits"
-"""An item with this error fails its step: those that follow would fail alike."""
+"""The code of an item that fails its step, because all following items would fail in the same way."""
 
 
 def item_fails_step(step: Step, error: StepError) -> bool:
-    """Whether an item with this error fails its step at once."""
+    """Return whether an item with this error fails its step at once."""
     return step.on_error != "continue" or error.code == OUT_OF_CREDITS
 
 
 def failure_fails_run(step: Step) -> bool:
-    """Whether a failure of the step fails the run. With `for_each`, `continue` is said of the items alone."""
+    """Return whether a failure of the step fails the run.
+
+    With `for_each`, `continue` is about items alone.
+    """
     iterates = isinstance(step, IteratingStep) and step.for_each is not None
     return step.on_error == "fail" or (step.on_error == "continue" and iterates)
 
 
 def error_of(step: Step, items: ItemTally) -> StepError | None:
-    """Judge a step by its items, all of them done.
+    """Judge a step by its items, all of which are done.
 
     Returns:
         Why it has failed; None if it completes.

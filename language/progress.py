@@ -1,4 +1,4 @@
-"""How far a run is beside the steps that are done: what is written with every wait, and read to go on."""
+"""The progress of a run beyond its finished steps: written with every wait, and read to continue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERSION = 2
 
 
 class ItemWait(BaseModel, frozen=True):
-    """An item that has failed and is to be tried again: after how many attempts, and when."""
+    """A failed item that is to be retried: the number of attempts, and the time of the next."""
 
     attempts: int
     until: datetime
@@ -24,13 +24,13 @@ class StepProgress(BaseModel, frozen=True):
     """A step that has begun and is not done.
 
     Attributes:
-        began: when its first attempt did.
-        attempts: that have ended.
-        until: when its delay is over, or its next attempt is due.
-        items: those of its items that are to be tried again.
-        at_work: something of it was being done when this was written.
-        decided: its `if` was found true.
-        attempt_log: the attempts that have failed.
+        began: the start of its first attempt.
+        attempts: the number of ended attempts.
+        until: the end of its delay, or the time of its next attempt.
+        items: its items that are to be retried.
+        at_work: whether it was being executed when this was written.
+        decided: whether its `if` was evaluated to true.
+        attempt_log: the failed attempts.
     """
 
     began: datetime
@@ -43,7 +43,7 @@ class StepProgress(BaseModel, frozen=True):
 
 
 class Progress(BaseModel, frozen=True):
-    """The steps that have begun and are not done. `version` is that of this form."""
+    """The steps that have begun and are not done. `version` is the version of this format."""
 
     version: Literal[2] = VERSION
     steps: dict[str, StepProgress] = Field(default_factory=dict[str, StepProgress])
@@ -60,7 +60,7 @@ class _ItemPause(BaseModel, frozen=True):
 
 
 class _FirstForm(BaseModel, frozen=True):
-    """What was written before: a member for each kind of fact, by step."""
+    """The previous format: a member for each kind of fact, by step."""
 
     attempts: dict[str, int] = Field(default_factory=dict[str, int])
     began: dict[str, datetime] = Field(default_factory=dict[str, datetime])
@@ -70,10 +70,10 @@ class _FirstForm(BaseModel, frozen=True):
 
 
 def read_progress(stored: Any) -> Progress:
-    """Read what was stored, of this form or the one before.
+    """Read stored progress, in this format or the previous one.
 
     Raises:
-        pydantic.ValidationError: it is of no form that this build can read.
+        pydantic.ValidationError: this build cannot read the format.
     """
     if stored is None:
         return Progress()
@@ -98,12 +98,12 @@ def _from_first_form(stored: Any) -> Progress:
 
 
 def steps_under_way(progress: Progress) -> list[LiveStep]:
-    """Tell what was under way when this was written, as who watches the run sees it."""
+    """Return the steps that were in progress when this was written, in the form for watchers."""
     return [
         LiveStep(
             step_id=step_id,
             status="running" if until is None else "waiting",
-            # One that is at work has begun one more attempt than have ended.
+            # A step at work has started one more attempt than have ended.
             attempts=max(1, step.attempts + (until is None)),
             started_at=step.began,
             until=until,

@@ -1,4 +1,4 @@
-"""What is recorded of a run: what its steps did, and which are under way."""
+"""The records of a run: its finished steps, and those in progress."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from uuid import UUID
 from pydantic import BaseModel
 
 INLINE_BYTES = 64 * 1024
-"""What is larger, as JSON, stays in its row: only a reference to it travels."""
+"""The size limit of inline values, as JSON: a larger one stays in its row, and only a reference is passed."""
 
 
 class StepError(BaseModel, frozen=True):
-    """Why a step or a run failed: a stable code and a sentence; for a run also the step."""
+    """The reason why a step or a run failed: a stable code and a sentence; for a run also the step."""
 
     code: str
     message: str
@@ -23,7 +23,7 @@ class StepError(BaseModel, frozen=True):
 
 
 class FailedAttempt(BaseModel, frozen=True):
-    """An attempt at a call that was followed by another: when it had failed, and why."""
+    """An attempt at a call that was followed by another: the time of its failure, and the reason."""
 
     attempt: int
     at: datetime
@@ -31,12 +31,12 @@ class FailedAttempt(BaseModel, frozen=True):
 
 
 class ItemTally(NamedTuple):
-    """How the items of a step ended.
+    """The ends of a step's items.
 
     Attributes:
-        total: how many there are.
-        failed: how many have failed.
-        first: of those the first in the array, and its error.
+        total: the number of items.
+        failed: the number of failed items.
+        first: the first failed item in the array, and its error.
     """
 
     total: int
@@ -45,15 +45,15 @@ class ItemTally(NamedTuple):
 
 
 class StepRecord(NamedTuple):
-    """What one step did in one run, as it is stored. Times are UTC.
+    """The stored record of one step in one run. Times are UTC.
 
     Attributes:
-        item: set for one item of an iterating step; these have records of their own.
-        gathered: the output and the credits are those of all its items.
-        items_total: how many items it has, if it has any number of them.
-        items_failed: how many of them have failed.
+        item: set for one item of an iterating step; items have records of their own.
+        gathered: whether the output and the credits are those of all its items.
+        items_total: the number of its items, if it iterates.
+        items_failed: the number of failed items.
         attempt_log: the attempts before the last.
-        performed_by: what took the run forward then: its own workflow's activity, or a shift.
+        performed_by: the carrier of the run then: its own workflow's activity, or a shift.
     """
 
     run_id: UUID
@@ -76,9 +76,9 @@ class StepRecord(NamedTuple):
 
 
 class DoneStep(BaseModel, frozen=True):
-    """A step that is done, as far as later steps need to know; `size` is that of the output in bytes.
+    """A finished step, with the data that later steps need; `size` is that of the output in bytes.
 
-    `stored`: the output is in its row only.
+    `stored`: whether the output is in its row only.
     """
 
     step_id: str
@@ -90,9 +90,9 @@ class DoneStep(BaseModel, frozen=True):
 
 
 class LiveStep(NamedTuple):
-    """A step that is under way, for those who watch its run: `until` when it pauses till then.
+    """A step in progress, for watchers of its run; `until` is the end of its pause.
 
-    `attempt_log`: the attempts that have failed.
+    `attempt_log`: the failed attempts.
     """
 
     step_id: str

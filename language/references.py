@@ -1,4 +1,4 @@
-"""What a definition of any shape refers to: workflows and a monitor of its account, by id or by name."""
+"""The references of a definition of any shape: workflows and a monitor of its account, by id or by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 JSONObject = dict[str, Any]
 Noun = Literal["workflow", "monitor"]
 NOBODY = UUID(int=0)
-"""The id that no object has: of a name that nothing has."""
+"""The id that no object has, for an unknown name."""
 
 
 class Reference(NamedTuple):
@@ -29,7 +29,7 @@ class Reference(NamedTuple):
 
     @property
     def name(self) -> str | None:
-        """What stands there, if it is no id."""
+        """Return the name at the place, or None for an id."""
         value = self.holder[self.member]
         return value if isinstance(value, str) and value and not _is_id(value) else None
 
@@ -43,7 +43,7 @@ def _is_id(text: str) -> bool:
 
 
 def find_references(document: Any) -> Iterator[Reference]:
-    """Find the places in a document, of any shape, that refer to workflows or a monitor."""
+    """Yield the places in a document, of any shape, that refer to workflows or a monitor."""
     if not isinstance(document, dict):
         return
     given = cast(JSONObject, document)
@@ -62,11 +62,11 @@ def find_references(document: Any) -> Iterator[Reference]:
 
 
 def replace_names(document: Any, id_of: Callable[[Reference, str], UUID]) -> Any:
-    """Put ids in the place of names; the document that is given stays as it is.
+    """Replace names by ids in a copy of the document.
 
     Args:
         document: JSON, of any shape.
-        id_of: gives the id for a place and the name that stands there.
+        id_of: returns the id for a place and its name.
     """
     if all(one.name is None for one in find_references(document)):
         return document

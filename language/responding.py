@@ -1,7 +1,7 @@
-"""What a sender that waits for a run gets in place of the run: the trigger's `respond`, rendered.
+"""The rendering of the trigger's `respond`: the answer for a sender that waits for a run.
 
-It goes out under the service's own address, to whoever has the ingest URL. So it is data and never a page,
-and has no headers but a few: what a proxy or a browser would act on is the service's to say.
+It is sent under the service's own address, to anyone with the ingest URL. So it is data and never a page, and
+has only a few headers: those that proxies or browsers act on are reserved for the service.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _MEDIA_TYPE = re.compile(
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _ALLOWED = re.compile("content-type|content-language|location|retry-after|x-reply-.+", re.IGNORECASE)
 _NAMES = "There are Content-Type, Content-Language, Retry-After, X-Reply-… and, of a redirect, Location."
-# Of browsers, which skip tabs and take a backslash for a slash, these stay on the site that is written out.
+# Browsers skip tabs and read a backslash as a slash. These forms cannot lead them to another site.
 _SITE = re.compile(r"https?://[^/?#\\\s@]+([/?#]|\Z)", re.IGNORECASE)
 _OWN_PATH = re.compile(r"/(?![/\\])")
 _NO_SPACES = re.compile(r"[\x21-\x7e]*")
-# They cannot have a body, and a sender makes nothing of them.
+# These statuses cannot have a body, and are of no use to a sender.
 _BODILESS = frozenset({205, 304})
 
 
 class RespondError(Exception):
-    """What `respond` gives for a run is no answer. The message says why, without a value."""
+    """The rendered `respond` is not a valid answer. The message has the reason, without a value."""
 
 
 class Response(NamedTuple):
@@ -52,7 +52,7 @@ class ResponseTemplates:
     """The templates of a `respond`, compiled once for all runs.
 
     Attributes:
-        references: what they read from the scope.
+        references: the parts of the scope that they read.
     """
 
     def __init__(self, respond: Respond) -> None:
@@ -68,13 +68,13 @@ class ResponseTemplates:
         )
 
     def render(self, scope: Mapping[str, JSON], budget: Budget) -> Response:
-        """The answer for a run. Status, headers and body share the budget.
+        """Return the answer for a run. Status, headers and body share the budget.
 
-        Headers that may not be sent are left out.
+        Headers that must not be sent are left out.
 
         Raises:
             ExpressionError: as `Template.render`.
-            RespondError: status or body are none that may be sent.
+            RespondError: the status or the body must not be sent.
         """
         status = _status(self._status.render(scope, budget))
         if status is None:
@@ -104,12 +104,12 @@ class ResponseTemplates:
 
 
 def refused_headers(headers: Iterable[str]) -> list[str]:
-    """Give the names that no answer is sent with; workflows from before they were refused may have them."""
+    """Return the names that are never sent as headers; old workflows may still have them."""
     return [name for name in headers if not _ALLOWED.fullmatch(name)]
 
 
 def errors_of(respond: Respond, pointer: str) -> Iterator[Finding]:
-    """What is wrong with status and headers that stand at a pointer, as far as they are written out."""
+    """Yield the errors of status and headers at a pointer, as far as they are constant."""
     if not _is_template(respond.status) and _status(respond.status) is None:
         message = "Must be a whole number from 200 to 599, but for 205 and 304, or a template that gives one."
         yield Finding(f"{pointer}/status", "out_of_range", message)
@@ -128,7 +128,7 @@ def errors_of(respond: Respond, pointer: str) -> Iterator[Finding]:
 
 
 def _wrong_location(status: object, text: str) -> str | None:
-    """Say what is wrong with a Location, as far as it and the status are written out."""
+    """Return the error of a Location, as far as it and the status are constant."""
     if not _is_template(status) and not 300 <= (_status(cast(JSON, status)) or 0) < 400:
         return "Location goes with a status from 300 to 399."
     before, _, _ = text.partition("{{")
@@ -138,7 +138,7 @@ def _wrong_location(status: object, text: str) -> str | None:
 
 
 def _stays(text: str, value: str) -> bool:
-    """Say whether a Location leads to a site that its template writes out, or to a path of this one."""
+    """Return whether a Location leads to a site that its template spells out, or to a path of this one."""
     before, template, _ = text.strip().partition("{{")
     site = _SITE.match(before)
     fixed = site is not None and (not template or site[1] != "")

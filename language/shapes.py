@@ -1,4 +1,4 @@
-"""What is known of values before there are any."""
+"""The known shapes of values before they exist."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 
 class Shape(NamedTuple):
-    """What is known of a value. One of which neither fields nor items are known may be anything.
+    """The known shape of a value. Without known fields and items, the value may be anything.
 
     Attributes:
         nullable: whether it may be null.
-        fields: those of an object that has no others.
-        items: what is known of each element of an array.
+        fields: the fields of an object that has no others.
+        items: the shape of each element of an array.
     """
 
     nullable: bool = True
@@ -20,7 +20,7 @@ class Shape(NamedTuple):
     items: Shape | None = None
 
     def paths(self) -> Iterator[tuple[str, ...]]:
-        """The fields of an object and of the objects in it, each by the names that lead there."""
+        """Yield the fields of an object and of nested objects, each as a path of names."""
         for name, inner in (self.fields or {}).items():
             yield (name,)
             for path in inner.paths():

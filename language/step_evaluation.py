@@ -1,7 +1,7 @@
-"""Steps that need nothing from outside: conditions, transforms, and the items that a step iterates over.
+"""Steps that need no outside data: conditions, transforms, and the items that a step iterates over.
 
-The interpreter does them within the workflow, activities where the data is stored, a dry run anywhere:
-all by these functions.
+The interpreter evaluates them within the workflow, activities where the data is stored, a dry run anywhere,
+all with these functions.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ from language.expressions.values import MAX_NODES, compact_json
 from language.records import ItemTally, StepError
 
 ALL_ITEMS_NODES = 10 * MAX_NODES
-"""What the items of a `for_each` may visit together, where there is time for it."""
+"""The node budget that all items of a `for_each` share, where there is time for it."""
 
 MAX_KEY_LENGTH = 512
-"""The most characters of what a step remembers."""
+"""The most characters of a remembered key."""
 MAX_ALERT_BYTES = 64 * 1024
 """The most bytes of the data of an alert, as JSON."""
 
 MAX_TITLE_LENGTH, MAX_MESSAGE_LENGTH = 200, 10_000
-"""The most characters that are shown of what a step asks; longer ones are cut, and end in `…`."""
-# A NUL as JSON writes it, and no backslash before the same letters.
+"""The most characters shown of a waiting step's title and message; longer ones are cut, and end in `…`."""
+# A NUL as JSON writes it, without a backslash before it.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-# What is shown of a value that a step has read, in nodes and characters: what it reads is stored elsewhere.
+# The limit on a shown value that a step has read, in nodes and characters; the full value is stored
+# elsewhere.
 _SHOWN = 2000
 _SHOWN_ITEMS = 20_000
 
@@ -52,12 +53,12 @@ Scope = Mapping[str, JSON]
 
 @dataclass
 class Seen:
-    """What a step goes by, for those who look at the run: the values that it reads, by their names.
+    """The input of a step, for viewers of the run: the values that it reads, by name.
 
-    Of one with `for_each` it is the items. What is large is replaced by what it is.
+    With `for_each` it is the items. Large values are replaced by a description.
 
     Attributes:
-        items: of a transform with `for_each`, how they ended.
+        items: of a transform with `for_each`, the ends of its items.
     """
 
     value: JSON = None
@@ -65,12 +66,12 @@ class Seen:
 
 
 def budget_of(step: Step) -> Budget:
-    """What evaluating a step may cost in all: the items of a `for_each` share ten times the nodes of one."""
+    """Return the budget of a step: the items of a `for_each` share ten times the nodes of one."""
     return Budget(nodes=ALL_ITEMS_NODES) if isinstance(step, IteratingStep) and step.for_each else Budget()
 
 
 def decide(step: Step, scope: Scope, budget: Budget) -> bool:
-    """Whether the `if` of a step is true, as a condition is.
+    """Return whether the `if` of a step is true, by the rules of a condition.
 
     Raises:
         ExpressionError: as `Expression.evaluate`.
@@ -83,19 +84,19 @@ def decide(step: Step, scope: Scope, budget: Budget) -> bool:
 def evaluate(
     step: ConditionStep | TransformStep, scope: Scope, budget: Budget, seen: Seen | None = None
 ) -> JSON:
-    """The output of a condition or a transform, whose size is taken off the budget exactly.
+    """Return the output of a condition or a transform, whose exact size is charged to the budget.
 
-    An item may use as many nodes as a step without `for_each`, and all of them what the budget has.
+    An item may use as many nodes as a step without `for_each`, and all items together those of the budget.
 
     Args:
-        step: which.
-        scope: what its expressions may read.
-        budget: what it may cost.
-        seen: gets what it goes by, also if it fails.
+        step: the step.
+        scope: the values that its expressions may read.
+        budget: the limit of its cost.
+        seen: receives its input, also if it fails.
 
     Raises:
-        ExpressionError: as `Expression.evaluate`, or as `items_of`. Where the budget is exhausted the step
-            fails as a whole, whatever its `on_error`.
+        ExpressionError: as `Expression.evaluate`, or as `items_of`. If the budget is exhausted the step fails
+            as a whole, whatever its `on_error`.
     """
     if seen is not None and not (isinstance(step, TransformStep) and step.for_each is not None):
         seen.value = _values_read(step, scope)
@@ -121,7 +122,7 @@ def evaluate(
 def _item_transformed(
     step: TransformStep, scope: Scope, budget: Budget
 ) -> tuple[JSON, ExpressionError | None]:
-    """What stands for an item in the output, and its error if it failed."""
+    """Return the value for an item in the output, and its error if it failed."""
     try:
         with budget.portion(MAX_NODES):
             return _transformed(step, scope, budget, 1), None
@@ -143,7 +144,7 @@ def _tally(problems: list[ExpressionError | None]) -> ItemTally:
 
 
 def _transformed(step: TransformStep, scope: Scope, budget: Budget, depth: int) -> JSON:
-    """The value of a transform, which is so many levels down in the output."""
+    """Return the value of a transform, which is this many levels deep in the output."""
     value: JSON
     if step.config.mapping is not None:
         value = {}
@@ -160,7 +161,7 @@ def _transformed(step: TransformStep, scope: Scope, budget: Budget, depth: int) 
 
 
 def items_of(step: IteratingStep, scope: Scope, budget: Budget | None = None) -> list[JSON]:
-    """The array that a step iterates over.
+    """Return the array that a step iterates over.
 
     Raises:
         ExpressionError: `not_an_array`, `too_many_items`, or as `Expression.evaluate`.
@@ -196,7 +197,7 @@ def _value_at(value: JSON, path: tuple[str, ...]) -> JSON:
 
 
 def shown(value: JSON, most: int = _SHOWN) -> JSON:
-    """The value, or what it is if it is large: it can be seen where it comes from."""
+    """Return the value, or a description of a large one, which is visible at its origin."""
     if isinstance(value, str):
         return value if len(value) <= most else f"{value[:100]}… ({len(value)} characters)"
     if not isinstance(value, dict | list) or _weighs_at_most(value, most):
@@ -214,7 +215,7 @@ def _weighs_at_most(value: JSON, most: int) -> bool:
 
 
 def items_shown(items: list[JSON]) -> JSON:
-    """The items of a step as its input shows them: as many as are not too much."""
+    """Return the items of a step as shown in its input: as many as fit."""
     room, kept = _SHOWN_ITEMS, list[JSON]()
     for item in items:
         one = shown(item)
@@ -226,7 +227,7 @@ def items_shown(items: list[JSON]) -> JSON:
 
 
 def _weights(value: JSON) -> Iterator[int]:
-    """What each value within takes, in nodes and characters; who has had enough asks no further."""
+    """Yield the size of each nested value, in nodes and characters, so that the caller can stop early."""
     waiting: list[JSON] = [value]
     while waiting:
         one = waiting.pop()
@@ -239,7 +240,7 @@ def _weights(value: JSON) -> Iterator[int]:
 
 
 def delay_of(config: DelayConfig, scope: Scope, budget: Budget | None = None) -> JSON:
-    """What the template of a delay gives: the duration, or until when it waits.
+    """Return the value of a delay's template: the duration, or the end of the wait.
 
     Raises:
         ExpressionError: as `Template.render`.
@@ -248,7 +249,7 @@ def delay_of(config: DelayConfig, scope: Scope, budget: Budget | None = None) ->
 
 
 class Request(NamedTuple):
-    """What a webhook step sends."""
+    """The request of a webhook step."""
 
     method: str
     url: str
@@ -257,16 +258,16 @@ class Request(NamedTuple):
 
 
 RUN_DATA = ("workflow", "run", "trigger")
-"""What the data of a run has of the scope, beside an output."""
+"""The parts of the scope in the data of a run, beside an output."""
 
 
 def run_data_of(scope: Scope, output_of: str | None, budget: Budget) -> JSON:
-    """The data of a run that a webhook step without a body sends: nothing secret, and nothing of `request`.
+    """Return the run data that a webhook step without a body sends: no secrets, and nothing of `request`.
 
     Args:
         scope: of the step.
-        output_of: the step whose output it has; None while none has completed.
-        budget: what it may cost.
+        output_of: the step whose output is included; None if none has completed yet.
+        budget: the limit of its cost.
 
     Raises:
         ExpressionError: it is larger than a result may be.
@@ -275,7 +276,7 @@ def run_data_of(scope: Scope, output_of: str | None, budget: Budget) -> JSON:
     assert isinstance(run, dict)
     data: dict[str, JSON] = {
         "workflow": scope["workflow"],
-        # A step that may read resume URLs has them in here.
+        # If the step may read resume URLs, its `run` contains them, so members are chosen.
         "run": {name: run[name] for name in ("id", "queued_at", "started_at")},
         "trigger": scope["trigger"],
         "output": None if output_of is None else scope[output_of],
@@ -294,7 +295,7 @@ class RequestTemplates:
     """The templates of a webhook step, compiled once for all its rows.
 
     Attributes:
-        secrets: those that they name.
+        secrets: the secrets that they name.
     """
 
     def __init__(self, config: WebhookConfig) -> None:
@@ -309,12 +310,14 @@ class RequestTemplates:
     def render(
         self, scope: Scope, new_budget: Callable[[], Budget] = Budget, output_of: str | None = None
     ) -> Request:
-        """The request for one row; the scope may have `secrets`. URL, headers and body have a budget each.
+        """Return the request for one row; the scope may have `secrets`.
+
+        URL, headers and body have a budget each.
 
         Args:
-            scope: what the templates may read.
+            scope: the values that the templates may read.
             new_budget: makes a budget.
-            output_of: as `run_data_of` takes it.
+            output_of: as in `run_data_of`.
 
         Raises:
             ExpressionError: `missing_value` if a part of the URL has no value, or as `Template.render`.
@@ -330,7 +333,7 @@ class RequestTemplates:
 
 
 def child_input_of(config: WorkflowConfig, scope: Scope, budget: Budget | None = None) -> JSON:
-    """What a step gives the workflow that it runs.
+    """Return the input of the workflow that a step runs.
 
     Raises:
         ExpressionError: as `Template.render`.
@@ -339,17 +342,17 @@ def child_input_of(config: WorkflowConfig, scope: Scope, budget: Budget | None =
 
 
 def key_of(config: RememberConfig, scope: Scope, budget: Budget | None = None) -> str:
-    """What a step is to remember.
+    """Return the key that a step remembers.
 
     Raises:
-        ExpressionError: `missing_value` if its template gives nothing, `bad_key` if that is too long or holds
+        ExpressionError: `missing_value` if its template has no value, `bad_key` if that is too long or holds
             a NUL, or as `Template.render`.
     """
     return _key(templates.compile_template(config.key).render(scope, budget))
 
 
 def keys_of(config: RememberConfig, scope: Scope, budget: Budget | None = None) -> list[str]:
-    """What a step with `keys` is to remember, each text once and in order.
+    """Return the keys that a step with `keys` remembers, each once and in order.
 
     Raises:
         ExpressionError: `not_an_array`, `too_many_items`, as `key_of`, or as `Expression.evaluate`.
@@ -375,7 +378,7 @@ def _key(value: JSON) -> str:
 
 
 def alert_data_of(config: EmitConfig, scope: Scope, budget: Budget | None = None) -> JSON:
-    """Render what an alert says.
+    """Render the data of an alert.
 
     Raises:
         ExpressionError: `alert_too_large`, `nul_character`, or as `Template.render`.
@@ -391,7 +394,7 @@ def alert_data_of(config: EmitConfig, scope: Scope, budget: Budget | None = None
 
 
 def prompt_of(config: WaitConfig, scope: Scope, budget: Budget | None = None) -> dict[str, JSON]:
-    """Render what a step asks of those who resume it: `title` and `message`, as far as it says them.
+    """Render the question of a step for its answerers: `title` and `message`, if set.
 
     Raises:
         ExpressionError: as `Template.render`.
@@ -411,10 +414,10 @@ def _shown_text(value: JSON, most: int) -> str:
 
 
 def target_of(config: LookupConfig, scope: Scope, budget: Budget | None = None) -> str:
-    """What a lookup step looks up.
+    """Return the target of a lookup step.
 
     Raises:
-        ExpressionError: `missing_value` if that is no text, or as `Expression.evaluate`.
+        ExpressionError: `missing_value` if it is not a text, or as `Expression.evaluate`.
     """
     if config.field is not None:
         value = field_expression(config.field).evaluate(scope, budget)

@@ -32,7 +32,7 @@ class Placeholder(NamedTuple):
     Attributes:
         pointer: the JSON pointer to its string within the structure.
         position: 0-based offset of the expression in that string.
-        expression: what stands between the braces.
+        expression: the expression between the braces.
         secret: the name, if it is `secrets.NAME`; else None.
     """
 
@@ -43,7 +43,7 @@ class Placeholder(NamedTuple):
 
 
 class _Scopes(NamedTuple):
-    """What stays the same through one rendering; expressions never see the secrets."""
+    """The constants of one rendering; expressions never see the secrets."""
 
     names: Mapping[str, JSON]
     secrets: Mapping[str, JSON]
@@ -69,7 +69,7 @@ class Template:
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What it reads from the scope, in order, apart from secrets."""
+        """The parts of the scope that it reads, in order, apart from secrets."""
         found = (
             reference
             for placeholder in self.placeholders
@@ -89,17 +89,17 @@ class Template:
     def render(
         self, scope: Mapping[str, JSON], budget: Budget | None = None, *, for_url: bool = False
     ) -> JSON:
-        """The structure with its expressions evaluated; it may share parts with structure and scope.
+        """Return the structure with its expressions evaluated; it may share parts with structure and scope.
 
         Args:
             scope: the names that the expressions can read; under `secrets` an object of the secrets.
-            budget: what the work is charged to; one of its own by default.
-            for_url: in a longer string null is refused, and what stands behind `://` is percent-encoded, so
-                that no value chooses another host, path or parameter than its author had in mind.
+            budget: charged with the work; a new one by default.
+            for_url: in a longer string, reject null, and percent-encode values after `://`, so that no value
+                changes the host, path or parameters that the author intended.
 
         Raises:
             ExpressionError: as `Expression.evaluate`, with the pointer to the string; or `unknown_secret`,
-                `missing_value`, or `bad_url` where a value would lead to another path.
+                `missing_value`, or `bad_url` if a value would lead to another path.
         """
         if self._render is None:
             return self.structure
@@ -123,9 +123,9 @@ def compile_template(value: JSON) -> Template:
 
 
 def read_template(value: JSON) -> tuple[Template, list[ExpressionError]]:
-    """A structure as far as it can be read, and all errors that `compile_template` would raise.
+    """Return a structure, as far as it is readable, and all errors that `compile_template` would raise.
 
-    Only one without errors may be rendered.
+    Only a structure without errors may be rendered.
     """
     reading = _Reading([], [])
     render = _compile(value, "", 0, reading)
@@ -138,7 +138,7 @@ class _Reading(NamedTuple):
 
 
 def _compile(value: JSON, pointer: str, depth: int, reading: _Reading) -> _Render | None:
-    """How to render a value; None if there is nothing to fill in."""
+    """Return the renderer of a value; None if there is nothing to fill in."""
     if isinstance(value, str):
         return _string(value, pointer, reading)
     if not isinstance(value, (list, dict)):
@@ -192,7 +192,7 @@ def _string(text: str, pointer: str, reading: _Reading) -> _Render | None:
 
 
 def _end(text: str, opening: int) -> int:
-    """Where the `}}` of a `{{` is: not within quotes, nor one that closes braces of the expression; or -1."""
+    """Return the position of the `}}` that closes a `{{`, ignoring quotes and nested braces; or -1."""
     at, open_braces, quote = opening + 2, 0, ""
     while at < len(text):
         character = text[at]
@@ -273,9 +273,9 @@ def _url(pieces: list[str | Placeholder], scopes: _Scopes) -> str:
 
 
 def _check_path(url: str, encoded: list[tuple[int, int, Placeholder]]) -> None:
-    """Refuse `.` and `..` in a path where a value has a part in them: HTTP clients go up by them.
+    """Refuse `.` and `..` in a path if a value contributed to them: HTTP clients go up by them.
 
-    Those that the author or an address that is a value wrote stay.
+    Those written entirely by the author, or by an address that is a value, stay.
     """
     authority = url.find("://") + 3
     at = authority

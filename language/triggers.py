@@ -1,4 +1,4 @@
-"""What starts a run, and what a triggering request leaves in it: the parts expressions may read, its key."""
+"""The triggers of a run, and the parts of a request that expressions may read; the dedupe key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from language.expressions import Budget
 from language.expressions.parser import MAX_TEXT
 from language.findings import Finding, pointer_of
 
-# JSON has no type for ids: what is strict about all else takes their text.
+# JSON has no type for ids: otherwise strict models accept their text.
 Ref = Annotated[UUID, Field(strict=False), WithJsonSchema({"type": "string", "minLength": 1})]
 """An object of the account. Names are replaced by ids before a definition is read."""
 
@@ -25,7 +25,7 @@ HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|
 _Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
 
 MAX_COLUMN_NAME = 200
-"""Characters of the name of a column, in a file as in `trigger`."""
+"""The most characters of a column name, in a file as in `trigger`."""
 
 
 class _Trigger(BaseModel):
@@ -41,7 +41,7 @@ class ManualTrigger(_Trigger):
 
 
 class Signature(_Trigger):
-    """How senders prove who they are: by the scheme of a service, with a secret that is named here."""
+    """The proof of a sender's identity: the scheme of a service, with a named secret."""
 
     scheme: Literal["standard-webhooks", "github", "stripe", "slack", "hmac-sha256"] = Field(
         description="The service whose scheme it is."
@@ -53,7 +53,7 @@ class Signature(_Trigger):
 
 
 class Respond(_Trigger):
-    """What a sender that waits for the run gets for one that has completed; all of it may be templates."""
+    """The answer for a sender that waits for a run that completes; all parts may be templates."""
 
     status: int | _Text = Field(200, description="From 200 to 599, or a template that gives it.")
     headers: dict[HeaderName, Annotated[str, StringConstraints(max_length=MAX_TEXT)]] = Field(
@@ -89,7 +89,7 @@ class Every(_Trigger):
 
 
 class Schedule(_Trigger):
-    """When: one of `cron`, `every` and `frequency`."""
+    """The times of runs: one of `cron`, `every` and `frequency`."""
 
     cron: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         None, description="Minute, hour, day, month, weekday: `30 9 * * 1-5`."
@@ -135,7 +135,7 @@ class FileUploadTrigger(_Trigger):
 
 
 class MonitorEventTrigger(_Trigger):
-    """Started by what a monitor finds: one of the account's, or any."""
+    """Started by the results of a monitor: one of the account's, or any."""
 
     type: Literal["monitor_event"] = Field(description="Always `monitor_event`.")
     monitor_id: Ref | None = Field(None, description="One of the account's monitors; null for any.")
@@ -151,7 +151,7 @@ Trigger = Annotated[
 
 
 def column_errors(trigger: Trigger) -> Iterator[Finding]:
-    """What names a column twice in a `column_map`: of the file, in whatever case, or of `trigger`."""
+    """Yield an error for each column that a `column_map` names twice, of the file or of `trigger`."""
     names = (isinstance(trigger, FileUploadTrigger) and trigger.column_map) or {}
     columns, fields = Counter(map(str.casefold, names)), Counter(names.values())
     for column, field in names.items():
@@ -160,7 +160,7 @@ def column_errors(trigger: Trigger) -> Iterator[Finding]:
             yield Finding(f"/trigger/column_map{pointer_of([column])}", "duplicate_column", message)
 
 
-# Never kept: an expression must not be able to pass a caller's credentials on, nor what it signed with them.
+# Never stored: expressions must not pass on a caller's credentials, nor signatures made with them.
 _CREDENTIALS = re.compile(
     "cookie|.*secret.*|.*hmac.*|(.*[-_])?signature[-_].*"
     "|(.*[-_])?(authorization|signature|token|key|apikey|password)"
@@ -175,7 +175,7 @@ def _is_credential(name: str) -> bool:
 def readable_request(
     trigger: Trigger, headers: Iterable[tuple[str, str]], query: Mapping[str, str]
 ) -> dict[str, Any]:
-    """`request` as expressions see it: lower-case header names without credentials, and the query."""
+    """Return `request` as expressions see it: lower-case header names without credentials, and the query."""
     signature = trigger.signature if isinstance(trigger, WebhookTrigger) else None
     signed = (signature.header or "").lower() if signature is not None else ""
     named = ((name.lower(), value) for name, value in headers)
@@ -186,13 +186,13 @@ def readable_request(
 def dedupe_value(
     trigger: Trigger, payload: Any, request: Mapping[str, Any], budget: Budget | None = None
 ) -> str | None:
-    """The value of the trigger's `dedupe` for this event as JSON; None when it has none or gives null.
+    """Return the value of the trigger's `dedupe` for this event as JSON; None without one or for null.
 
     Args:
         trigger: of the workflow.
         payload: the event.
-        request: what `readable_request` left of the request that it came with.
-        budget: of the evaluation; the whole of the language by default.
+        request: the readable part of its request, from `readable_request`.
+        budget: of the evaluation; the full language's by default.
 
     Raises:
         ExpressionError: if it cannot be evaluated on this event.

@@ -1,4 +1,4 @@
-"""Bring a database to the newest schema, safely however many processes start at once."""
+"""The upgrade of a database to the newest schema, safe with any number of processes starting at once."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ import models
 from migrations import versions
 from models.runs.history import AHEAD
 
-# Any constant that nothing else in the database uses: whoever migrates holds it.
+# A constant that nothing else in the database uses: the migrating process holds this lock.
 _LOCK = 0x7665_6465_7474_65
 _OLDEST: str | None = None
 """The oldest revision that this release works with; None for the newest alone, which is `head`."""
 
 
 def load_tables() -> None:
-    """Import every noun, so that its table stands in `SQLModel.metadata`."""
+    """Import every noun, so that its table is in `SQLModel.metadata`."""
     for module in pkgutil.walk_packages(models.__path__, "models."):
         importlib.import_module(module.name)
 
 
 def configuration(connection: Connection | None = None) -> Config:
-    """Alembic's configuration, in code: there is nothing to edit in it."""
+    """Return Alembic's configuration, made in code; there is no file to edit."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
     config.set_main_option("path_separator", "os")
@@ -39,7 +39,7 @@ def configuration(connection: Connection | None = None) -> Config:
 
 @cache
 def _former() -> dict[str, str | None]:
-    """The revisions that this code knows, each with the one before it."""
+    """Return the revisions that this code knows, each with the one before it."""
     names = [module.name for module in pkgutil.iter_modules(versions.__path__)]
     revisions = [importlib.import_module(f"{versions.__name__}.{name}") for name in names]
     return {one.revision: one.down_revision for one in revisions}
@@ -47,7 +47,7 @@ def _former() -> dict[str, str | None]:
 
 @cache
 def head() -> str:
-    """The newest revision that this code knows: the one that no other follows."""
+    """Return the newest revision that this code knows: the one that no other follows."""
     (newest,) = _former().keys() - _former().values()
     return newest
 
@@ -58,7 +58,7 @@ def knows_revision(revision: str) -> bool:
 
 
 def schema_problem(found: str | None) -> str | None:
-    """Say what is wrong with a database at this revision, and what to do; None if this release works with it.
+    """Return why this release cannot use a database at this revision, with the remedy; None if it can.
 
     Args:
         found: the revision of the database; None if it was never migrated.
@@ -80,13 +80,13 @@ def schema_problem(found: str | None) -> str | None:
 def upgrade(url: str) -> None:
     """Migrate the database at `url` to the newest schema; a second migrator waits, then finds it done.
 
-    After a long stop it also has the partitions of the weeks to come, before anybody writes to them.
+    After a long stop this also creates the partitions of the coming weeks, before any process writes to them.
     """
     _run(url, _upgrade)
 
 
 def downgrade(url: str, revision: str) -> None:
-    """Take the database at `url` back to `revision`; `base` is empty."""
+    """Revert the database at `url` to `revision`; `base` is empty."""
     _run(url, lambda config: command.downgrade(config, revision))
 
 

@@ -1,4 +1,4 @@
-"""URLs as they may be shown."""
+"""URLs in a form without secrets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from urllib.parse import urlsplit
 
 
 def without_credentials(url: str) -> str:
-    """A URL as it may be shown and kept: without user, password, query, fragment and a last slash."""
+    """Return a URL without user, password, query, fragment and a last slash, safe to show and store."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")

@@ -1,9 +1,9 @@
 """Outgoing HTTP: the one module that owns clients, each behind the guard of `guard.py`.
 
-The transport is aiohttp on one connector per pool. Providers get it as an httpx client
-(`provider_client`); `send`, the busy path of webhooks and steps, goes to it directly. Both share the same
-exchange: capped bytes, capped decompression, a total time, typed errors, no cookies, no proxy and no
-credentials from the environment.
+The transport is aiohttp on one connector per pool. Providers use it as an httpx client (`provider_client`).
+`send`, the busy path of webhooks and steps, uses it directly. Both share the same exchange: capped bytes,
+capped decompression, a total time, typed errors, no cookies, and neither proxy nor credentials from the
+environment.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ from settings import Settings
 USER_AGENT = "vedette/0.1"
 MAX_REDIRECTS = 5
 _MAX_CALLS = 512
-# The part of all places that an owner can have at a host that keeps hanging.
+# The share of all places that an owner can use at a host that keeps hanging.
 _HANGING_PART = 16
 _MEBIBYTE = 1024 * 1024
 
-# Servers close idle connections after five seconds at the soonest: let go before they do, so that a POST
-# is not written into a connection that is just being closed.
+# Servers close idle connections after five seconds at the earliest. Ours are closed earlier, so that no POST
+# is written into a connection that the server is just closing.
 _KEEPALIVE_SECONDS = 4
 _DNS_CACHE_SECONDS = 10
 _STALL_SECONDS = 30
-# How often a call that may not begin asks again.
+# The interval at which a call without a lease asks again.
 _LEASE_SECONDS = 0.25
-# What is read of an answer, twice that, before somebody takes it.
+# The read buffer of an answer; twice that much is read before the caller takes it.
 _READ_BYTES = CALL_BYTES // 2
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# What survives a redirect to another origin. Any other header may be a credential, whatever its name.
+# Headers that are kept on a redirect to another origin. Any other header may be a credential.
 _HARMLESS_HEADERS = frozenset(
     {"accept", "accept-language", "content-type", "user-agent", chain.HEADER.lower()}
 )
@@ -74,9 +74,9 @@ class Outbound:
     """This process's outgoing clients. Open it once in the running loop; close it at the end.
 
     Attributes:
-        lease: gives that under which calls begin now. It is asked when a call has its place, just before the
-            request goes out: until the lease allows it, the call waits.
-        memory: the room for what calls bring in.
+        lease: returns the current lease. It is called when a call has its place, just before the request is
+            sent; the call waits until the lease allows it.
+        memory: the memory budget for answers.
     """
 
     def __init__(
@@ -88,15 +88,15 @@ class Outbound:
         max_calls: int = _MAX_CALLS,
         memory: MemoryBudget | None = None,
     ) -> None:
-        """Prepare.
+        """Prepare the clients.
 
         Args:
-            settings: `allow_private_networks`, and which providers have a base URL of the operator's own.
-            resolver: asks for addresses in place of the system's resolver.
-            certificates: verifies servers in place of the system's and Mozilla's authorities.
-            max_calls: how many calls go on at once, in all pools together, shared among their owners;
-                further ones wait for their turn.
-            memory: the room for what calls bring in.
+            settings: `allow_private_networks`, and the providers whose base URL the operator has set.
+            resolver: resolves names instead of the system's resolver.
+            certificates: verifies servers instead of the system's and Mozilla's authorities.
+            max_calls: the most concurrent calls in all pools together, shared among their owners; further
+                ones wait for their turn.
+            memory: the memory budget for answers.
         """
         self._settings = settings
         self._allowed = settings.allow_private_networks
@@ -109,7 +109,7 @@ class Outbound:
         self._clients: dict[str, httpx.AsyncClient] = {}
 
     async def open(self) -> None:
-        """Get ready for use within the running event loop."""
+        """Open the clients within the running event loop."""
         self._resolver = self._custom_resolver or SystemResolver()
         self._places = ConcurrencyLimiter(self._max_calls)
         self._hosts = HostLimiter(max(1, self._max_calls // _HANGING_PART))
@@ -135,12 +135,12 @@ class Outbound:
         await self.close()
 
     def provider_client(self, name: str, *, guarded: bool = False) -> httpx.AsyncClient:
-        """The httpx client of the lookup source `name`: made once, shared, closed by `close`.
+        """Return the httpx client of the lookup source `name`: made once, shared, closed by `close`.
 
-        It raises `OutboundError`s, not httpx's; follows no redirects; its timeout bounds the whole
-        exchange; an answer is capped at 8 MiB, or at `extensions={"max_bytes": …}`. Its addresses are
-        guarded unless the operator has set the source's base URL, which may be a host of their own; with
-        `guarded`, always: for a source that asks hosts of others' choice.
+        It raises `OutboundError`s, not httpx's, and follows no redirects. Its timeout bounds the whole
+        exchange. An answer is capped at 8 MiB, or at `extensions={"max_bytes": …}`. Its addresses are guarded
+        unless the operator has set the source's base URL, which may be a host of their own. With `guarded`
+        they always are, for a source that asks hosts of others' choice.
         """
         if name not in self._clients:
             session = (
@@ -176,23 +176,23 @@ class Outbound:
         Args:
             method: the HTTP method.
             url: an absolute http or https URL.
-            headers: sent as they are, but for an Accept-Encoding, which is ours.
-            headers_at_start: gives further ones when the call is begun, such as a signature of that moment.
-            body: sent as it is.
-            timeout: seconds for the whole exchange with its redirects, from when it is begun; waiting for
-                room is not counted.
-            max_bytes: the most bytes of body, decompressed, that are read.
-            truncate: cut a longer body there, rather than raise `TooLarge`; of one that breaks off, cannot be
-                read or is not whole in time there is nothing, and the status is the answer.
-            follow_redirects: how many to follow, at most 5. With 0 the redirect itself is the answer. Each
-                hop is guarded; to another origin only harmless headers go along.
-            owner: whose call it is.
-            room: for the answer, from `memory`; the caller releases it when it has nothing of the answer
-                left. After an error it is released. Without it, room is given back when this returns.
+            headers: sent unchanged, except for Accept-Encoding, which the client sets.
+            headers_at_start: returns further headers when the call begins, such as a signature with the time.
+            body: sent unchanged.
+            timeout: seconds for the whole exchange with its redirects, from its start; waiting for room is
+                not counted.
+            max_bytes: the most bytes of the decompressed body.
+            truncate: cut a longer body instead of raising `TooLarge`. A body that breaks off, is unreadable
+                or late is left empty, and the status is the answer.
+            follow_redirects: the most redirects, at most 5. With 0 the redirect itself is the answer. Each
+                hop is guarded; to another origin only harmless headers are sent.
+            owner: the owner of the call.
+            room: for the answer, from `memory`; the caller releases it when it no longer holds the answer.
+                After an error it is released. Without it, room is given back when this returns.
 
         Raises:
             OutboundError: one of its subclasses here, each with a stable `code`.
-            LeaseLost: while the call waited for its turn.
+            LeaseLost: the lease was lost while the call waited for its turn.
         """
         lease, session = self.lease(), self._session("user", guarded=True)
         target = parse_url(url, self._allowed)
@@ -223,9 +223,9 @@ class Outbound:
     async def _begun(
         self, owner: str, target: URL, timeout: float, room: Reservation, lease: Lease | None = None
     ) -> AsyncGenerator[asyncio.Timeout]:
-        """Have a place and room to begin, then `timeout` seconds; note whether the host hangs.
+        """Wait for a place and room, then allow `timeout` seconds; record whether the host hangs.
 
-        `lease`: under which it must begin; without one, under any that this process has by then.
+        `lease`: the call must begin under this one; by default under any lease that this process then has.
         """
         host = f"{target.raw_host}:{target.port}"
         async with self._hosts.taken(owner, host), self._places.taken(owner):
@@ -257,16 +257,16 @@ class Outbound:
         connect_timeout: float,
         progress: Callable[[int, int | None], None],
     ) -> int:
-        """Fetch a large file of the lookup source `name`, as it is, into `path`.
+        """Download a large file of the lookup source `name`, unchanged, into `path`.
 
         Args:
             name: the source.
             url: the file.
-            path: where it goes; complete only when this returns.
-            max_bytes: the most that is accepted.
+            path: the destination; complete only when this returns.
+            max_bytes: the greatest accepted size.
             connect_timeout: seconds until there is a connection; after that, data must never pause longer
                 than 30.
-            progress: told the bytes so far, and in all if the server says, with every piece.
+            progress: called with every piece: the bytes so far, and the total if the server reports it.
 
         Returns:
             The HTTP status. Only with 200 has anything been written.
@@ -308,7 +308,7 @@ class Outbound:
         headers: dict[str, str],
         body: bytes | None,
     ) -> tuple[str, URL, dict[str, str], bytes | None]:
-        """What to send where after a redirect (RFC 9110, section 15.4)."""
+        """Return the request that follows a redirect (RFC 9110, section 15.4)."""
         try:
             joined = target.join(URL(location))
         except ValueError:
@@ -357,7 +357,7 @@ class Outbound:
                         raise
                     content, truncated = b"", True
                 except asyncio.CancelledError:
-                    # By the clock, which goes no further than to end the reading here.
+                    # An expired clock only ends the reading here.
                     if not (limits.truncate and limits.clock.expired()):
                         raise
                     response.close()
@@ -376,7 +376,7 @@ class Outbound:
                 ssl=self._certificates or True,
                 resolver=resolver,
                 socket_factory=guarded_sockets(self._allowed) if guarded else None,
-                limit=0,  # the places are the limit
+                limit=0,  # places limit the connections instead
                 ttl_dns_cache=_DNS_CACHE_SECONDS,
                 keepalive_timeout=_KEEPALIVE_SECONDS,
             )
@@ -394,7 +394,7 @@ class Outbound:
 
 
 def _hung(clock: asyncio.Timeout, timeout: float) -> bool:
-    """Whether so much of a call's time is over, waits for room left out, that its host hangs."""
+    """Return whether a call has taken so long, without waits for room, that its host counts as hanging."""
     ends = clock.when()
     return ends is not None and asyncio.get_running_loop().time() - (ends - timeout) > HANGING_SECONDS
 

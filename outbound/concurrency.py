@@ -1,4 +1,4 @@
-"""A bounded number of places, or of bytes, shared among those who ask."""
+"""A bounded number of places, or of bytes, shared among their owners."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 
 
 class Line:
-    """How many places one has, and who of his waits for one, in the order of asking."""
+    """The places that an owner holds, and the owner's waiting calls, in order."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -17,16 +17,16 @@ class Line:
 
     @property
     def empty(self) -> bool:
-        """Whether it can be forgotten."""
+        """Return whether the line can be removed."""
         return not self.held and not self.waiting
 
     async def wait(self, grant: Callable[[], None], give_up: Callable[[], None], size: int = 1) -> None:
-        """Wait for so many places together.
+        """Wait for this many places together.
 
         Args:
-            grant: calls those whose turn it is.
-            give_up: gives back the places that came when the caller had been cancelled.
-            size: how many.
+            grant: admits those whose turn it is.
+            give_up: returns the places that were granted after the caller was cancelled.
+            size: the number of places.
         """
         turn = asyncio.get_running_loop().create_future()
         self.waiting[turn] = size
@@ -40,10 +40,10 @@ class Line:
             raise
 
     def call_next(self) -> int:
-        """Give the first who waits the places that he wants. Returns how many; 0 if nobody waits any more."""
+        """Grant the first waiting call its places; return their number, or 0 if no call waits."""
         while self.waiting:
             turn, size = self.waiting.popitem(last=False)
-            if not turn.done():  # else it was cancelled a moment ago
+            if not turn.done():  # else it was just cancelled
                 self.held += size
                 turn.set_result(None)
                 return size
@@ -51,27 +51,28 @@ class Line:
 
 
 class ConcurrencyLimiter:
-    """Places of which an owner gets more only while he has fewer than are free.
+    """Semaphore whose owners get another place only while they hold fewer than remain free.
 
-    So one owner alone has half of them, and the next half of the rest; as calls end, n greedy owners come to
-    1/(n+1) each. What stays free is for owners who have none yet: they need not wait for others' calls to
-    end. What comes free goes to the owner who has the fewest, then to the one who waits the longest.
+    A single owner thus gets half of the places, and the next owner half of the rest. As calls end, n greedy
+    owners approach 1/(n+1) each. The rest stays free for owners that hold none, which need not wait for
+    others' calls to end. A place that becomes free goes to the owner with the fewest, then to the one that
+    has waited longest.
 
-    Who asks for several gets them together, though fewer be free: nobody waits for ever, and never is more
-    taken than all places and what one call asks for.
+    A call that asks for several places gets them together, even if fewer are free. So no call waits for ever,
+    and the places in use never exceed the total plus the size of one call.
     """
 
     def __init__(self, total: int) -> None:
         """Make `total` places."""
         self._free = total
         self._lines: dict[str, Line] = {}
-        # The owners who wait, by the number of places that they have, in order. An owner who waits has at
-        # least as many as are free: there are few such owners, or few such numbers.
+        # The waiting owners, by the number of places that they hold, in order. A waiting owner holds at least
+        # as many as are free, so there are few such owners, or few such numbers.
         self._waiting: dict[int, OrderedDict[str, None]] = {}
 
     @contextlib.asynccontextmanager
     async def taken(self, owner: str, size: int = 1) -> AsyncGenerator[None]:
-        """Have one, or so many (at least one), for the time of the block."""
+        """Hold one place, or `size` places (at least one), for the block."""
         line = self._lines.setdefault(owner, Line())
         if line.waiting or line.held >= self._free:
             try:
@@ -113,7 +114,7 @@ class ConcurrencyLimiter:
                 self._waiting.setdefault(line.held, OrderedDict())[owner] = None
 
     def _leave(self, owner: str, line: Line) -> bool:
-        """Take an owner out of those who wait, if he is there."""
+        """Remove an owner from the waiting ones, and return whether it was among them."""
         owners = self._waiting.get(line.held)
         if owners is None or owner not in owners:
             return False
@@ -123,7 +124,7 @@ class ConcurrencyLimiter:
         return True
 
     def _tidy(self, owner: str, line: Line) -> None:
-        """Forget an owner who wants nothing any more."""
+        """Remove an owner that neither holds nor awaits places."""
         if not line.waiting:
             self._leave(owner, line)
         if line.empty:

@@ -1,4 +1,4 @@
-"""What can become of an outgoing request that brings no usable answer."""
+"""The errors of outgoing requests that bring no usable answer."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class InvalidRequest(OutboundError):
 
 
 class ForbiddenHeader(OutboundError):
-    """A header says something of the connection, which is not its sender's."""
+    """A header describes the connection, which the client controls, not the user."""
 
     code = "forbidden_header"
 
 
 class ForbiddenAddress(OutboundError):
-    """The URL leads to an address or port that only the operator may open."""
+    """The URL leads to an address or port that only the operator may allow."""
 
     code = "forbidden_address"
 
@@ -48,14 +48,14 @@ class ConnectFailed(OutboundError):
 
 
 class TlsFailed(OutboundError):
-    """The TLS handshake failed: most often a certificate that is expired or of another name."""
+    """The TLS handshake failed: most often the certificate is expired or for another name."""
 
     code = "tls_failed"
     retryable = True
 
 
 class TimedOut(OutboundError):
-    """The whole exchange took longer than it may."""
+    """The whole exchange exceeded its timeout."""
 
     code = "timeout"
     retryable = True
@@ -74,7 +74,7 @@ class TooManyRedirects(OutboundError):
 
 
 class BadResponse(OutboundError):
-    """What came back is not HTTP, breaks off, or is encoded as nobody asked."""
+    """The response is not HTTP, breaks off, or has an encoding that was not requested."""
 
     code = "bad_response"
     retryable = True

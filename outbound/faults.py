@@ -1,4 +1,4 @@
-"""What went wrong with a connection, as our errors say it."""
+"""The conversion of connection errors into ours."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from outbound.errors import (
 
 
 def error_for(error: Exception, host: str | None) -> OutboundError:
-    """Give our error for one of aiohttp's.
+    """Return our error for one of aiohttp's.
 
-    The message may reach a user: it names the host of the URL, and no address that this has resolved to.
+    The message may reach a user: it names the host of the URL, but no address that the host resolved to.
 
     Args:
-        error: what aiohttp has raised.
+        error: aiohttp's error.
         host: of the URL.
     """
     match error:
@@ -56,7 +56,7 @@ _BROKEN = {
 
 
 def _broken(error: Exception) -> str:
-    """What became of a connection."""
+    """Return a phrase for a broken connection."""
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "was closed without an answer"
     return _BROKEN.get(getattr(error, "errno", None) or 0, "failed")

@@ -1,10 +1,9 @@
-"""The guard: which URLs and addresses something that a user chose may lead to, and which headers it may set.
+"""The guard of URLs, addresses and headers that a user chose.
 
-Such a URL must not reach what only this machine or its network can see. The guard therefore stands where
-the connection is made, not where the URL is read: every answer of the resolver is checked, and then the
-very address that is about to be connected to. Spellings, redirects and names that change their address
-between two looks all meet it there. `check_url` is only a courtesy: it refuses early what can be known
-without asking anyone.
+Such a URL must not reach what only this machine or its network can reach. The guard therefore acts where the
+connection is made, not where the URL is read: it checks every answer of the resolver, and then the very
+address before each connection. That covers unusual spellings, redirects, and names that change their address
+between two resolutions. `check_url` only helps to reject early what is known without resolving a name.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ _DNS_THREADS = 32
 _RECEIVE_BYTES = 32 * 1024
 _SETTING = "VEDETTE_ALLOW_PRIVATE_NETWORKS"
 
-# Ranges that `is_global` calls global, and that still lead inside or to no one host: translations and
-# tunnels that carry an IPv4 address (IPv4-compatible, NAT64, Teredo, 6to4), old site-local, SRv6,
-# multicast, and the rest of 192.0.0.0/24.
+# Ranges that `is_global` calls global, but that lead inside or to no single host: translations and tunnels
+# that carry an IPv4 address (IPv4-compatible, NAT64, Teredo, 6to4), old site-local, SRv6, multicast, and the
+# rest of 192.0.0.0/24.
 _FORBIDDEN = {
     4: [ip_network(network) for network in "192.0.0.0/24 192.88.99.0/24 224.0.0.0/4".split()],
     6: [
@@ -43,11 +42,11 @@ _FORBIDDEN = {
         ).split()
     ],
 }
-# What aiohttp hands to a socket factory: family, kind, protocol, canonical name, (address, port, …).
+# The argument of aiohttp's socket factories: family, kind, protocol, canonical name, (address, port, …).
 _Target = tuple[int, int, int, str, tuple[Any, ...]]
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_.])?", re.IGNORECASE)
-# They describe the connection and where a message ends, which is not the user's to say: under a Host of
-# theirs a checked address answers for another site, and behind a length of theirs hides a second request.
+# Headers that describe the connection and where a message ends. A user must not set them: with another Host,
+# a checked address would answer for another site, and a wrong length would hide a second request.
 _CONNECTION_HEADERS = frozenset(
     "connection content-length expect host keep-alive proxy-authenticate proxy-authorization proxy-connection"
     " te trailer transfer-encoding upgrade".split()
@@ -58,20 +57,20 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
 
 
 def is_onion(name: str) -> bool:
-    """Whether it is a name of Tor's, which DNS must never be asked for (RFC 7686)."""
+    """Return whether it is a name of Tor's, which must never be asked of DNS (RFC 7686)."""
     return f".{name}".lower().rstrip(".").endswith(".onion")
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a URL or a header is not accepted: a stable code, and a message that says what would be right."""
+    """The rejection of a URL or a header: a stable code, and a message with the remedy."""
 
     code: str
     message: str
 
 
 def forbidden_address(address: Address, allowed: Networks = ()) -> bool:
-    """Whether `address` is one that user-chosen URLs may not reach.
+    """Return whether user-chosen URLs must not reach `address`.
 
     Args:
         address: an address; an IPv4 address mapped into IPv6 counts as the IPv4 address.
@@ -85,7 +84,7 @@ def forbidden_address(address: Address, allowed: Networks = ()) -> bool:
 
 
 def parse_url(url: str, allowed: Networks = ()) -> URL:
-    """Read and check a URL.
+    """Parse and check a URL.
 
     Raises:
         InvalidRequest: if it is not an http or https URL with a host, or has credentials in it.
@@ -112,7 +111,7 @@ def parse_url(url: str, allowed: Networks = ()) -> URL:
 
 
 def check_header(name: str) -> Refusal | None:
-    """Why a user may not set the header `name`, with the code `forbidden_header`; None if they may."""
+    """Return why users must not set the header `name` (code `forbidden_header`); None if they may."""
     known = name.lower()
     if known not in _CONNECTION_HEADERS:
         return None
@@ -121,25 +120,25 @@ def check_header(name: str) -> Refusal | None:
 
 
 def check_header_name(name: str) -> Refusal | None:
-    """Why HTTP allows no header of this name, with the code `invalid_format`; None if it does."""
+    """Return why HTTP forbids a header of this name, with the code `invalid_format`; None if it does not."""
     if _HEADER_NAME.fullmatch(name):
         return None
     return Refusal("invalid_format", "The name of a header has letters, digits and !#$%&'*+-.^_`|~ only.")
 
 
 def check_header_value(value: str) -> Refusal | None:
-    """Why HTTP allows no header of this value, with the code `invalid_format`; None if it does."""
+    """Return why HTTP forbids a header of this value, with the code `invalid_format`; None if it does not."""
     if _HEADER_VALUE.fullmatch(value):
         return None
     return Refusal("invalid_format", "The value of a header has no line breaks or other control characters.")
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """See whether headers may be sent.
+    """Check that headers may be sent.
 
     Raises:
-        InvalidRequest: if HTTP allows one of them not.
-        ForbiddenHeader: if one is not the user's to set.
+        InvalidRequest: if HTTP forbids one of them.
+        ForbiddenHeader: if the user must not set one.
     """
     for name, value in headers.items():
         if refusal := check_header_name(name) or check_header_value(value):
@@ -149,10 +148,10 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 
 def check_url(url: str, allowed: Networks = ()) -> Refusal | None:
-    """Why `url` can never be called, as far as that is known without resolving its name; else None.
+    """Return why `url` can never be called, as far as known without resolving its name; else None.
 
     Args:
-        url: what a user wants to be called.
+        url: a URL that a user chose.
         allowed: `settings.allow_private_networks`.
 
     Returns:
@@ -166,7 +165,7 @@ def check_url(url: str, allowed: Networks = ()) -> Refusal | None:
 
 
 class SystemResolver(AbstractResolver):
-    """The system's resolver in threads of its own: a name server that hangs must not stop other work."""
+    """The system's resolver in separate threads, because a hanging name server must not stop other work."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_DNS_THREADS, thread_name_prefix="resolve")
@@ -174,7 +173,7 @@ class SystemResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Resolve `host` as every other program here does, `/etc/hosts` included; but never an onion name.
+        """Resolve `host` like other programs on this machine, with `/etc/hosts`, but never an onion name.
 
         Raises:
             OSError: if there is no address.
@@ -193,12 +192,12 @@ class SystemResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Let go of the threads, not waiting for those that hang."""
+        """Release the threads without waiting for hanging ones."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class GuardedResolver(AbstractResolver):
-    """Refuses a name if any one of its addresses is forbidden, so that none can be picked by chance."""
+    """Rejects a name if any of its addresses is forbidden, so that none can be picked by chance."""
 
     def __init__(self, resolver: AbstractResolver, allowed: Networks) -> None:
         self._resolver = resolver
@@ -210,7 +209,7 @@ class GuardedResolver(AbstractResolver):
         """Resolve `host`.
 
         Raises:
-            ForbiddenAddress: if one of its addresses may not be reached.
+            ForbiddenAddress: if one of its addresses is forbidden.
         """
         answers = await self._resolver.resolve(host, port, family)
         for answer in answers:
@@ -218,18 +217,18 @@ class GuardedResolver(AbstractResolver):
         return answers
 
     async def close(self) -> None:
-        """Leave the inner resolver open: it is shared."""
+        """Leave the inner resolver open, because it is shared."""
 
 
 def guarded_sockets(allowed: Networks) -> Callable[[_Target], socket.socket]:
-    """A socket factory for aiohttp's connector: it is handed the very address before each connect."""
+    """Return a socket factory for aiohttp's connector, which checks the address before each connect."""
 
     def make(target: _Target) -> socket.socket:
         family, kind, protocol, _, (host, port, *_) = target
         _check_port(int(port))
         _check_address(_address(str(host)), allowed)
         made = socket.socket(family=family, type=kind, proto=protocol)
-        # Bounds what comes in at once from a server that is not read from: hundreds of them at a time.
+        # Bounds the data buffered from each of hundreds of servers that are not being read.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         return made
 
@@ -242,7 +241,7 @@ def _check_port(port: int) -> None:
 
 
 def _check_address(address: Address, allowed: Networks) -> None:
-    # Where a name leads to is not told: anybody could ask for the names of a private network.
+    # The message hides the address of the name; otherwise anyone could enumerate a private network.
     if forbidden_address(address, allowed):
         raise ForbiddenAddress(f"The host is not at a public address; {_SETTING} can open its network.")
 
@@ -252,7 +251,7 @@ def _address(host: str) -> Address:
 
 
 def _literal(host: str) -> Address | None:
-    """The address that `host` spells, in any spelling that the C library's `inet_aton` would take."""
+    """Return the address that `host` spells, in any spelling that the C library's `inet_aton` accepts."""
     host = host.rstrip(".")
     try:
         return _address(host)

@@ -12,7 +12,7 @@ _IN_A_ROW = 3
 
 
 class _Host(Line):
-    """What an owner calls at one host, and how many of the last calls hung."""
+    """An owner's calls to one host, and how many of the last calls hung."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,20 +20,20 @@ class _Host(Line):
 
 
 class HostLimiter:
-    """Bounds the calls to hosts of which the last three calls hung; one that does not hang ends that.
+    """Bounds the calls to hosts whose last three calls hung; a call that does not hang ends that.
 
-    It knows hosts by owner: nobody can have a host that others call as well held back for them. What is
-    known of a host is forgotten when no call to it goes on.
+    Hosts are tracked per owner, so that no owner can slow down a host for others. The record of a host is
+    dropped when it has no more calls.
     """
 
     def __init__(self, places: int) -> None:
-        """Let an owner have `places` calls at once to a host that hangs."""
+        """Allow an owner `places` concurrent calls to a hanging host."""
         self._places = places
         self._hosts: dict[tuple[str, str], _Host] = {}
 
     @contextlib.asynccontextmanager
     async def taken(self, owner: str, host: str) -> AsyncGenerator[None]:
-        """Have a place at `host` for the time of the block; `note` in it how the call went."""
+        """Hold a place at `host` for the block; call `note` within it with the outcome of the call."""
         one = self._hosts.setdefault((owner, host), _Host())
         try:
             if one.waiting or not self._may_begin(one):
@@ -49,7 +49,7 @@ class HostLimiter:
                 self._hosts.pop((owner, host), None)
 
     def note(self, owner: str, host: str, *, hung: bool) -> None:
-        """Say of a call that goes on to `host` whether it hung: it took over 5 seconds, or timed out."""
+        """Record whether a running call to `host` hung: it took over 5 seconds, or timed out."""
         one = self._hosts[owner, host]
         one.hung = one.hung + 1 if hung else 0
         self._grant(one)

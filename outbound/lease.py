@@ -1,4 +1,4 @@
-"""The right of this process to begin calls: others take over what it had once it has been silent for long."""
+"""The right of this process to begin calls, which others take over after a long silence of this process."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Protocol
 
 
 class Lease(Protocol):
-    """Under which a process makes calls."""
+    """The lease under which a process makes calls."""
 
     @property
     def lost(self) -> bool:
-        """Whether others have what was begun under it."""
+        """Return whether another process has taken over the work that began under it."""
         ...
 
     @property
     def can_start_calls(self) -> bool:
-        """Whether a call may begin now."""
+        """Return whether a call may begin now."""
         ...
 
 
 class LeaseLost(Exception):
-    """The lease under which a call waited for its turn was lost: whoever has taken over makes the call."""
+    """The lease was lost while a call waited for its turn; the process that took over makes the call."""
 
 
 class Free:
-    """The lease of a process whose calls nobody takes over."""
+    """The lease of a process whose calls no other process takes over."""
 
     lost = False
     can_start_calls = True

@@ -1,4 +1,4 @@
-"""Room in memory for what outgoing calls bring in: a budget in bytes, and what a body takes of it."""
+"""The memory of outgoing calls' answers: a budget in bytes, and the cost of a body."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import NamedTuple, Self
 CALL_BYTES = 16 * 1024
 _MEBIBYTE = 1024 * 1024
 _LIMIT = 64 * _MEBIBYTE
-# Large bodies leave this, so that calls with small ones go on whatever the large ones wait for.
+# Reserved from large bodies, so that calls with small ones proceed while large ones wait.
 _KEPT_FOR_CALLS = 8 * _MEBIBYTE
 
-# What decoded JSON takes beside its text (64-bit CPython 3.11, orjson): an object or a list as such, each
-# value behind a comma, each name. Measured on records, maps and lists, it is 0.9 to 1.9 times what they take,
-# which is 4 to 24 times their text; more than they take for numbers, nulls and empty strings.
+# The memory of decoded JSON beside its text (64-bit CPython 3.11, orjson): of an object or a list, of each
+# value behind a comma, of each name. Measured on records, maps and lists, the estimate is 0.9 to 1.9 times
+# the real use, which is 4 to 24 times the text; it is too high for numbers, nulls and empty strings.
 _JSON_BYTES = ((b"{", 128), (b"[", 64), (b",", 64), (b":", 32))
 # One character outside of Latin-1 makes each character of its string up to this many bytes wide.
 _WIDE = 4
 
 
 class _Wish(NamedTuple):
-    """One who waits. The oldest reservation is first."""
+    """A waiting request for memory. The oldest reservation is first."""
 
     number: int
     order: int
@@ -34,15 +34,15 @@ class _Wish(NamedTuple):
 
 
 class MemoryBudget:
-    """A process's room for outgoing calls and for what they brought in, until that is stored.
+    """A process's memory for outgoing calls and their answers, until those are stored.
 
     A call takes 16 KiB to begin, and more while it reads. Without room it waits, the oldest call first. One
-    call at a time, the oldest of those that wait, goes on over the limit: there is always one that comes to
-    its end, and never more is taken than the limit and what one call needs.
+    call at a time, the oldest of the waiting ones, may exceed the limit. So one call can always finish, and
+    the memory in use never exceeds the limit plus the need of one call.
     """
 
     def __init__(self, limit: int = _LIMIT) -> None:
-        """Have `limit` bytes, of which growing calls leave 8 MiB, at most a quarter, to those that begin."""
+        """Budget `limit` bytes; growing calls leave 8 MiB of it, at most a quarter, to beginning ones."""
         self._free = limit
         self._kept = min(_KEPT_FOR_CALLS, limit // 4)
         self._numbers = count()
@@ -52,15 +52,15 @@ class MemoryBudget:
 
     @property
     def free(self) -> int:
-        """The bytes that nobody has; below zero while a call is over the limit."""
+        """Return the bytes that are free; negative while a call exceeds the limit."""
         return self._free
 
     def reservation(self) -> Reservation:
-        """Make a reservation, of nothing yet."""
+        """Make an empty reservation."""
         return Reservation(self, next(self._numbers))
 
     async def take(self, room: Reservation, size: int) -> None:
-        """Give `room` so many bytes more, when there are. Only `room` itself asks for that."""
+        """Add bytes to `room` once they are free. Only `room` itself calls this."""
         if room.number == self._over:  # it never waits, least of all for older ones that wait for it
             self._free -= size
             room.size += size
@@ -75,7 +75,7 @@ class MemoryBudget:
         await granted
 
     def give_back(self, number: int, size: int, ended: bool) -> None:
-        """Have bytes back of reservation `number`, which has none any more if it `ended`."""
+        """Return bytes of reservation `number` to the budget; `ended` if it keeps none."""
         self._free += size
         if ended and number == self._over:
             self._over = None
@@ -107,10 +107,10 @@ class MemoryBudget:
 
 
 class Reservation:
-    """The room of one call: given back by `release`, at the end of a `with`, or with the object itself.
+    """The memory of one call: returned by `release`, at the end of a `with`, or with the object itself.
 
-    Whoever keeps what the call brought in keeps this with it, and releases it when that is stored. With one
-    in hand, wait for nothing that itself may wait for room.
+    The holder of an answer keeps its reservation, and releases it when the answer is stored. While holding
+    one, wait for nothing that itself may wait for memory.
 
     Attributes:
         number: smaller in older reservations.
@@ -124,7 +124,7 @@ class Reservation:
         self._loop = asyncio.get_running_loop()
 
     async def grow(self, size: int, clock: asyncio.Timeout | None = None) -> None:
-        """Have at least `size` bytes. Waits for what is missing; `clock` stands still meanwhile."""
+        """Reserve at least `size` bytes. Waits for missing ones, while `clock` is stopped."""
         if size <= self.size:
             return
         ends, since = clock and clock.when(), self._loop.time()
@@ -135,13 +135,13 @@ class Reservation:
             clock.reschedule(ends + self._loop.time() - since)
 
     def shrink(self, size: int) -> None:
-        """Have at most `size` bytes."""
+        """Keep at most `size` bytes."""
         if size < self.size:
             freed, self.size = self.size - size, size
             self._budget.give_back(self.number, freed, size == 0)
 
     def release(self) -> None:
-        """Give all back. Doing it again does nothing."""
+        """Return all bytes. A second call does nothing."""
         self.shrink(0)
 
     def __enter__(self) -> Self:
@@ -152,13 +152,13 @@ class Reservation:
 
     def __del__(self) -> None:
         if self.size:
-            # It can be dropped in any thread, and after the loop has ended.
+            # The object can be dropped in any thread, and after the loop has ended.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._budget.give_back, self.number, self.size, True)
 
 
 class BodyCost:
-    """What a body takes in memory, decoded: found out piece by piece."""
+    """The memory of a decoded body, estimated piece by piece."""
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
@@ -167,7 +167,7 @@ class BodyCost:
 
     @property
     def size(self) -> int:
-        """The bytes for what has been read so far."""
+        """The bytes for the pieces so far."""
         return self._length * self._width + self._nodes
 
     def add(self, piece: bytes) -> None:
@@ -179,5 +179,5 @@ class BodyCost:
             self._width = _WIDE
 
     def expected(self, length: int) -> int:
-        """The bytes for a body of `length`, if it goes on as it began, and an eighth more."""
+        """Return the bytes for a body of `length` that continues as it began, plus an eighth."""
         return max(self.size, self.size * length * 9 // (max(1, self._length) * 8))

@@ -1,4 +1,4 @@
-"""What comes back from an outgoing request, read within limits."""
+"""The response to an outgoing request, read within limits."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from outbound.errors import BadResponse, TooLarge
 from outbound.memory import BodyCost, Reservation
 
 _PIECE_BYTES = 64 * 1024
-# How much longer than what is there a body is taken to be that does not tell its length.
+# The assumed total length of a body of unknown length, as a multiple of the bytes so far.
 _GROWTH = 4
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A response, read to its end.
+    """A complete response.
 
     Attributes:
         status: the HTTP status code.
         headers: lower-case names; repeated ones are joined by a comma.
         body: the decompressed bytes.
         truncated: whether `body` was cut at the limit (only when the caller asked to cut).
-        url: where the answer came from, after redirects.
+        url: the address of the answer, after redirects.
     """
 
     status: int
@@ -38,12 +38,12 @@ class Answer:
     url: str
 
     def retry_after(self) -> float | None:
-        """The `Retry-After` header in seconds from now, never negative; None when absent or unreadable."""
+        """Return the `Retry-After` header in seconds from now, or None if absent or unreadable."""
         return retry_after(self.headers)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The `retry-after` of a response's headers in seconds from now; None when absent or unreadable."""
+    """Return the `retry-after` of headers in seconds from now; None if absent or unreadable."""
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
         return float(value[:9])
@@ -56,7 +56,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def read_headers(response: aiohttp.ClientResponse) -> dict[str, str]:
-    """The response's headers; those of the encoding that `read_body` has undone are left out."""
+    """Return the response's headers, without those of the encoding that `read_body` undoes."""
     found: dict[str, str] = {}
     for raw_name, raw_value in response.raw_headers:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
@@ -67,13 +67,13 @@ def read_headers(response: aiohttp.ClientResponse) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """What bounds the reading of a body.
+    """The limits for reading a body.
 
     Attributes:
         max_bytes: the most bytes, raw and decompressed.
         truncate: whether a longer body is cut there, rather than refused.
-        room: grows before the body takes more memory, decoded, than it has.
-        clock: bounds the time; stands still while `room` waits.
+        room: grows before the decoded body exceeds it.
+        clock: bounds the time; it is stopped while `room` waits.
     """
 
     max_bytes: int
@@ -83,7 +83,7 @@ class ReadLimits:
 
 
 async def read_body(response: aiohttp.ClientResponse, limits: ReadLimits) -> tuple[bytes, bool]:
-    """The body, decompressed, and whether it was cut."""
+    """Return the decompressed body, and whether it was cut."""
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
     decoder = _Decoder(encoding) if encoding != "identity" else None
     told = response.content_length if decoder is None else None
@@ -100,7 +100,8 @@ async def read_body(response: aiohttp.ClientResponse, limits: ReadLimits) -> tup
                 raise TooLarge(f"The answer is larger than {limits.max_bytes} bytes.")
             cost.add(piece)
             if cost.size > limits.room.size:
-                # For all that is to come, if possible: whoever waits should not hold half of a body.
+                # Reserve for the whole body at once, if possible: a waiting call should not hold half of a
+                # body.
                 length = min(told or _GROWTH * len(body), limits.max_bytes)
                 await limits.room.grow(cost.expected(length), limits.clock)
     if decoder is not None and not decoder.finished and raw:
@@ -123,7 +124,7 @@ class _Decoder:
         return self._inner.eof
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decompress `data` into pieces of at most 64 KiB. What follows the end is dropped."""
+        """Decompress `data` into pieces of at most 64 KiB. Data after the end is dropped."""
         while not self.finished:
             piece = self._decompressed(data)
             data = self._inner.unconsumed_tail

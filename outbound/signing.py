@@ -1,4 +1,4 @@
-"""Signatures of requests to endpoints: Standard Webhooks 1.0.0, with a secret that both sides have."""
+"""Signatures of requests to endpoints: Standard Webhooks 1.0.0, with a shared secret."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _RANDOM_BYTES = 32
 
 
 def new_secret() -> str:
-    """Make a secret: `whsec_` and 32 random bytes in base64."""
+    """Return a new secret: `whsec_` and 32 random bytes in base64."""
     return _PREFIX + base64.b64encode(randomness.token_bytes(_RANDOM_BYTES)).decode()
 
 
 def signed_headers(secrets: Sequence[str], message_id: str, moment: int, body: bytes) -> dict[str, str]:
-    """Give the headers that prove who sent a request, what and when.
+    """Return the headers that prove the sender, content and time of a request.
 
     Args:
         secrets: those that receivers may have, newest first; each signs.
-        message_id: the same whenever this message is sent; without a dot, which would end it.
-        moment: when this request is sent, in Unix seconds.
-        body: the very bytes that are sent.
+        message_id: the same for all attempts of a message; without a dot, which would end it.
+        moment: the time of this request, in Unix seconds.
+        body: the raw bytes of the request.
     """
     signed = f"{message_id}.{moment}.".encode() + body
     return {

@@ -12,11 +12,11 @@ _SECONDS = 10.0
 _MAX_BYTES = 8 * 1024 * 1024
 
 Exchange = Callable[[httpx.Request, float, int], Awaitable[Answer]]
-"""Sends a request, and reads its answer whole: within so many seconds, and so many bytes at most."""
+"""Sends a request and reads the whole answer, within a number of seconds and of bytes."""
 
 
 class Transport(httpx.AsyncBaseTransport):
-    """Takes the limits of an exchange from the request's `extensions`: its read timeout, and `max_bytes`."""
+    """Reads the limits of an exchange from the request's `extensions`: its read timeout, and `max_bytes`."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -25,7 +25,7 @@ class Transport(httpx.AsyncBaseTransport):
         """Answer a request.
 
         Raises:
-            OutboundError: what the exchange raises.
+            OutboundError: any error of the exchange.
         """
         await request.aread()
         timeout: dict[str, float | None] = request.extensions.get("timeout", {})

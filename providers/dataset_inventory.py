@@ -1,4 +1,4 @@
-"""The lookup data that is wanted on this machine: what is there, and what nobody fills without the rest."""
+"""The state of the lookup data that this machine needs, and the fields that depend on it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ State = Literal["installed", "not_refreshed", "missing"]
 
 
 @dataclass(frozen=True)
-class Stock:
-    """How one dataset stands.
+class DatasetStatus:
+    """The state of one dataset.
 
     Attributes:
         name: of the dataset.
-        state: `not_refreshed`: an older version is in use, for the last one that came was not usable, or none
-            did; `missing`: nothing of it is in use.
-        fields: what its sources fill; without it, perhaps nobody does.
-        optional: doing without it is no failure.
+        state: `not_refreshed`: an older version is in use, because the last fetch failed or its data was
+            unusable; `missing`: no version is in use.
+        fields: the fields that its sources fill; without it they may stay empty.
+        optional: whether lookups work without it.
         known: the version that is in use.
         failure: why the last fetch failed, if it did.
     """
@@ -38,8 +38,8 @@ class Stock:
     failure: str | None
 
 
-def take_stock(settings: Settings) -> list[Stock]:
-    """How each dataset stands that is wanted."""
+def take_stock(settings: Settings) -> list[DatasetStatus]:
+    """Return the state of each dataset that this machine needs."""
     known = installed.read_manifest(settings.data).datasets
     failures = installed.read_failures(settings.data)
     return [
@@ -51,20 +51,20 @@ def take_stock(settings: Settings) -> list[Stock]:
 
 def _stock(
     dataset: Dataset, settings: Settings, known: installed.Installed | None, failure: str | None
-) -> Stock:
+) -> DatasetStatus:
     usable = known if known and installed.is_whole(settings.data, known) else None
     state: State = "missing" if usable is None else "not_refreshed" if failure else "installed"
-    return Stock(dataset.name, state, fields_of(dataset.name), dataset.optional, usable, failure)
+    return DatasetStatus(dataset.name, state, fields_of(dataset.name), dataset.optional, usable, failure)
 
 
 def is_wanted(dataset: Dataset, settings: Settings) -> bool:
-    """Whether a source of the dataset is on; one that is no source's own serves them all."""
+    """Return whether a source of the dataset is enabled. A dataset without a source of its own serves all."""
     sources = _sources(dataset.name)
     return not sources or any(switched_off(source, settings) is None for source in sources)
 
 
 def fields_of(dataset: str) -> tuple[str, ...]:
-    """The fields that the dataset's sources fill, in the order of their names."""
+    """Return the fields that the dataset's sources fill, sorted by name."""
     return tuple(sorted({field for source in _sources(dataset) for field in source.spec.fields}))
 
 

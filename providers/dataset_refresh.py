@@ -1,4 +1,7 @@
-"""Fetching lookup data: download, verify, build, swap. A failure at any point leaves the old data in use."""
+"""The refresh of lookup data: download, verify, build, swap.
+
+A failure at any point leaves the old data in use.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,14 @@ _SHRINKS_NOT = timedelta(days=30)
 
 
 @dataclass(frozen=True)
-class Fetched:
-    """What became of one dataset.
+class FetchResult:
+    """The result of fetching one dataset.
 
     Attributes:
         name: the dataset.
-        status: `installed` now; `present` already, so that nothing was fetched; `failed`; or `unavailable`,
-            which is a failure that does no harm, for the data is optional.
-        version: the one that is in use, None if the dataset is missing.
+        status: `installed` now; `present` already, so nothing was fetched; `failed`; or `unavailable`, a
+            harmless failure of an optional dataset.
+        version: the version that is in use, None if the dataset is missing.
         detail: where it came from, or why it failed.
     """
 
@@ -57,12 +60,12 @@ class Fetched:
 
     @property
     def failed(self) -> bool:
-        """Whether what should have come did not."""
+        """Return whether the fetch failed."""
         return self.status in ("failed", "unavailable")
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What its sources fill."""
+        """The fields that its sources fill."""
         return fields_of(self.name)
 
 
@@ -72,17 +75,17 @@ async def fetch(
     if_missing: bool = False,
     report: Report,
     datasets: Mapping[str, Dataset] = DATASETS,
-) -> list[Fetched]:
-    """Fetch the newest version of every dataset that is wanted into the data folder.
+) -> list[FetchResult]:
+    """Fetch the newest version of every needed dataset into the data folder.
 
-    What cannot be fetched is reported as such and keeps its old version; it raises nothing for that.
-    Safe to run more than once at a time: the second waits for the first.
+    A dataset that cannot be fetched is reported as failed and keeps its old version; no error is raised.
+    Concurrent calls are safe: the second waits for the first.
 
     Args:
-        settings: the data folder, and base URLs of the operator's own.
-        if_missing: fetch only what is not there, and be content with a recent download.
-        report: told what is being done, in lines for people, whenever it takes longer than two seconds.
-        datasets: which.
+        settings: the data folder, and the operator's base URLs.
+        if_missing: fetch only missing datasets, and accept a recent download.
+        report: receives progress lines for people, whenever a step takes longer than two seconds.
+        datasets: the datasets to consider.
 
     Raises:
         OSError: if the data folder or the folder of downloads cannot be written to.
@@ -101,8 +104,8 @@ async def fetch(
         return list(fetched)
 
 
-def _keep_failures(data: Path, fetched: Sequence[Fetched], *, if_missing: bool) -> None:
-    """Keep which datasets did not come, for those who ask later. What was not tried stays as it was."""
+def _keep_failures(data: Path, fetched: Sequence[FetchResult], *, if_missing: bool) -> None:
+    """Store which datasets failed, for later inspection. Datasets that were not tried keep their entry."""
     tried = [one for one in fetched if not (if_missing and one.status == "present")]
     kept = installed.read_failures(data)
     failures = {name: why for name, why in kept.items() if name not in {one.name for one in tried}}
@@ -111,11 +114,11 @@ def _keep_failures(data: Path, fetched: Sequence[Fetched], *, if_missing: bool) 
         installed.write_failures(data, failures)
 
 
-async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> Fetched:
+async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> FetchResult:
     known = installed.whole(tools.settings.data, dataset.name)
     addresses = {origin.label: origin.address(tools.settings) for origin in dataset.origins}
     if if_missing and known and known.address in (*addresses.values(), ""):
-        return Fetched(dataset.name, "present", known.version, "already there")
+        return FetchResult(dataset.name, "present", known.version, "already there")
     reasons: list[str] = []
     if if_missing:
         recent = _recent(dataset, tools, addresses.values())
@@ -129,28 +132,28 @@ async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> Fetched
         try:
             download = await origin.obtain(dataset.name, tools, have)
             if download is None:
-                return Fetched(dataset.name, "present", have, f"the newest of {origin.label}")
+                return FetchResult(dataset.name, "present", have, f"the newest of {origin.label}")
             fetched = await _install(dataset, download, tools)
         except (DownloadError, OSError) as error:
             reasons.append(str(error))
             tools.report(f"{dataset.name}: {error}")
             if have is not None:
-                break  # what comes after is second best, and may be older than what is there
+                break  # the next origins are second best, and may be older than the installed version
         else:
             remember(tools.folder, dataset.name, download)
             return fetched
     status = "unavailable" if dataset.optional else "failed"
-    return Fetched(dataset.name, status, known.version if known else None, "; ".join(reasons))
+    return FetchResult(dataset.name, status, known.version if known else None, "; ".join(reasons))
 
 
 def _recent(dataset: Dataset, tools: Tools, addresses: Iterable[str]) -> Download | None:
-    """An earlier download from one of these addresses that is good enough, of the best of them."""
+    """Return the first recent enough download from these addresses, which come best first."""
     found = (remembered(tools.folder, dataset.name, one, youngest=dataset.good_enough) for one in addresses)
     return next((one for one in found if one is not None), None)
 
 
-async def _install(dataset: Dataset, download: Download, tools: Tools) -> Fetched:
-    """Build, and put the result in place."""
+async def _install(dataset: Dataset, download: Download, tools: Tools) -> FetchResult:
+    """Build the dataset, and install the result."""
     data = tools.settings.data
     started = time.monotonic()
     files = await _build(dataset, tools.folder / download.file, installed.folder(data))
@@ -169,16 +172,16 @@ async def _install(dataset: Dataset, download: Download, tools: Tools) -> Fetche
         address=download.address,
         mirror=download.mirror,
     )
-    return Fetched(dataset.name, "installed", download.version, f"from {download.origin}")
+    return FetchResult(dataset.name, "installed", download.version, f"from {download.origin}")
 
 
 def _check_size(files: Mapping[str, Path], before: Installed | None) -> None:
-    """Refuse data of less than half the size of what it would replace, unless that is a month old by now.
+    """Reject data of less than half the size of the data it would replace, unless the latter is a month old.
 
-    A publisher's file that was cut can be well-formed; and what stays small for a month is no accident.
+    A truncated file of a publisher can be well-formed. Data that stays small for a month is taken as correct.
 
     Raises:
-        DownloadError: if so.
+        DownloadError: if the data is too small.
     """
     if before is None or datetime.now(UTC) - before.fetched_at > _SHRINKS_NOT:
         return
@@ -189,7 +192,7 @@ def _check_size(files: Mapping[str, Path], before: Installed | None) -> None:
 
 
 async def _build(dataset: Dataset, download: Path, folder: Path) -> dict[str, Path]:
-    """Build in a process of its own, for that takes seconds and memory; what is small, in a thread."""
+    """Build in a separate process, because that takes seconds and memory; small datasets in a thread."""
     if dataset.small:
         try:
             return await asyncio.to_thread(dataset.build, download, folder)
@@ -222,7 +225,7 @@ async def _build(dataset: Dataset, download: Path, folder: Path) -> dict[str, Pa
 
 @contextlib.asynccontextmanager
 async def _locked(folder: Path, report: Report) -> AsyncGenerator[None]:
-    """Hold the lock of `folder`; the system lets go of it if this process dies."""
+    """Hold the lock of `folder`; the system releases it if this process dies."""
     with (folder / ".lock").open("w") as lock:
         told = False
         while not _try_lock(lock.fileno()):
@@ -238,7 +241,7 @@ async def _locked(folder: Path, report: Report) -> AsyncGenerator[None]:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Delete what an interrupted fetch began, this one or an earlier one."""
+    """Delete the partial files of interrupted fetches, also of this one."""
     for path in (*folder.glob("*.new"), *folder.glob("*.part")):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -252,7 +255,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _main(name: str, download: str, folder: str) -> None:
-    """The process that builds: prints role → file as JSON, or ends with what is wrong as its last line."""
+    """Run the building process: print role → file as JSON, or end with the error as the last line."""
     files = DATASETS[name].build(Path(download), Path(folder))
     sys.stdout.buffer.write(orjson.dumps({role: str(path) for role, path in files.items()}))
 

@@ -48,7 +48,7 @@ DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _DATASETS}
 
 @cache
 def names_in_settings() -> frozenset[str]:
-    """The names that stand for NAME in `VEDETTE_PROVIDER_<NAME>_KEY` and its like."""
+    """Return the names that may replace NAME in `VEDETTE_PROVIDER_<NAME>_KEY` and similar settings."""
     specs = [source.spec for kind in KINDS.values() for source in kind.sources]
     shared = [spec.account for spec in specs if isinstance(spec, RemoteSpec) and spec.account]
     origins = [origin for dataset in DATASETS.values() for origin in dataset.origins]
@@ -57,7 +57,7 @@ def names_in_settings() -> frozenset[str]:
 
 
 def accounts() -> dict[str, str]:
-    """Source → the other source whose account it is asked with, and whose windows it shares."""
+    """Return source → the other source whose account and rate windows it uses."""
     specs = [source.spec for kind in KINDS.values() for source in kind.sources]
     return {
         spec.name: spec.account
@@ -68,7 +68,7 @@ def accounts() -> dict[str, str]:
 
 @cache
 def lookup_fields() -> dict[str, set[str]]:
-    """What may be named in `fields`: for each kind the fields of its answer, and their blocks."""
+    """Return the names allowed in `fields`: for each kind the fields of its answer, and their blocks."""
     return {
         kind.name: {
             ".".join(path.split(".")[:length])
@@ -82,5 +82,5 @@ def lookup_fields() -> dict[str, set[str]]:
 
 @cache
 def answer_shapes() -> dict[str, Shape]:
-    """What is known of the answers of each kind before there are any."""
+    """Return the shape of each kind's answers, as known before there are any."""
     return {kind.name: shape_of(kind.answer) for kind in KINDS.values()}

@@ -1,1 +1,1 @@
-"""Use cases of more than one model, without FastAPI: what routes and the command line share."""
+"""Use cases of more than one model, without FastAPI: the layer that routes and the command line share."""

@@ -1,4 +1,4 @@
-"""Announces, for as long as a process serves, which root keys it holds."""
+"""The announcement of the root keys that a process holds, for as long as it serves."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SECONDS = 5.0
 
 
 class KeyAnnouncer:
-    """Keeps the row of this process."""
+    """Writes and refreshes the row of this process."""
 
     def __init__(self, database: Database, keyring: Keyring, kind: str) -> None:
-        """Prepare; `kind`: what the process is, for people."""
+        """Prepare; `kind`: the sort of process, shown to people."""
         self._database = database
         self._keyring = keyring
         self._id = new_id()
@@ -28,12 +28,12 @@ class KeyAnnouncer:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Announce the keys, and go on doing so."""
+        """Announce the keys, and keep the row fresh."""
         await self._announce()
         self._task = asyncio.create_task(self._run(), name="announcer")
 
     async def close(self) -> None:
-        """Stop, and forget this process."""
+        """Stop, and delete the row of this process."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -44,7 +44,7 @@ class KeyAnnouncer:
             async with self._database.connection() as connection:
                 await processes.forget(connection, self._id)
         except AWAY as error:
-            # It counts as gone when it has been silent for a while.
+            # A row that is not refreshed for a while counts as gone.
             _log.warning("process_not_forgotten", error=str(error))
 
     async def _announce(self) -> None:

@@ -1,7 +1,7 @@
-"""Bulk searches: many queries of one kind in one request, each looked up, and failed, by itself.
+"""Bulk searches: many queries of one kind in one request, each of which succeeds or fails by itself.
 
-Some queries of a request are looked up at a time, and no more than can be paid. Their answers wait in a
-short queue until they are charged and given: who takes no more of them has no more looked up.
+A few queries of a request are looked up at a time, and no more than can be paid. Their answers wait in a
+short queue until they are charged and delivered, so a client that stops reading stops the lookups.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from providers.registry import KINDS
 from services.targets import LONGEST
 
 _log = logs.get(__name__)
-# Lookups of bulk searches at a time in this process; one account alone has half of these places.
+# Concurrent lookups of bulk searches in this process; a single account gets half of them.
 _PLACES = 32
 _AT_A_TIME = 16
-"""How many of one request."""
+"""The most concurrent lookups of one request."""
 _GROUP = 16
-"""How many answers are charged together, and how many wait for that."""
-# So many characters of e-mail addresses are normalised within 2 ms.
+"""The most answers that are charged together, and the length of their queue."""
+# Normalising this many characters of e-mail addresses takes at most 2 ms.
 _CHARACTERS_IN_A_ROW = 200
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked; see `Lookups.lookup`."""
+    """The queries of a search with their options; see `Lookups.lookup`."""
 
     kind: str
     texts: Sequence[str]
@@ -47,13 +47,13 @@ class Question:
 
 
 class Answer(NamedTuple):
-    """What became of one text of a question.
+    """The answer to one text of a question.
 
     Attributes:
         position: of the text, from 0.
-        text: as it was given.
-        outcome: what was found, or why nothing can be delivered.
-        repeated: a text before it means the same, and was charged for both.
+        text: the caller's text.
+        outcome: the result, or the error if none can be delivered.
+        repeated: whether an earlier text means the same and was charged for both.
     """
 
     position: int
@@ -64,7 +64,7 @@ class Answer(NamedTuple):
 
 @dataclass
 class _Query:
-    """What one or more texts mean, given by their positions; or why one is no query."""
+    """The query of one or more texts, given by their positions; or the error of an invalid text."""
 
     text: str
     positions: list[int]
@@ -87,11 +87,11 @@ class BulkSearches:
         """Prepare a search; nothing is looked up yet.
 
         Raises:
-            InsufficientCredits: a lookup of that kind can cost something, and there are no credits.
+            InsufficientCredits: the kind costs credits, and there are none.
         """
         credits = len(question.texts)
         if KINDS[question.kind].price:
-            funds = await self._lookups.till.funds(payer)
+            funds = await self._lookups.billing.get_funds(payer)
             credits = funds.charged or funds.balance
             if not credits:
                 raise InsufficientCredits(1, 0)
@@ -100,11 +100,11 @@ class BulkSearches:
 
 
 class BulkSearch:
-    """One bulk search. Take either `all` of it, or its groups while it is `under_way`.
+    """One bulk search. Use either `all`, or `group` while it is `under_way`.
 
     Attributes:
-        total: how many texts were given.
-        credits_used: what was charged so far.
+        total: the number of texts.
+        credits_used: the credits charged so far.
     """
 
     def __init__(
@@ -130,11 +130,11 @@ class BulkSearch:
 
     @property
     def ended(self) -> bool:
-        """Whether all answers have been given."""
+        """Return whether all answers have been delivered."""
         return not self._left
 
     async def all(self) -> list[Answer]:
-        """Look everything up, and charge it by one entry of the ledger; the answers in order."""
+        """Look everything up and charge it by one entry of the ledger; return the answers in order."""
         with self.under_way():
             done = [await self._next() for _ in self._queries]
         done.sort(key=lambda one: one.query.positions[0])
@@ -142,7 +142,7 @@ class BulkSearch:
 
     @contextmanager
     def under_way(self) -> Generator[None]:
-        """Look up until the block ends: what is not done by then is given up."""
+        """Look up until the block ends; lookups that are not done by then are cancelled."""
         waiting = iter(self._queries)
         tasks = [asyncio.create_task(self._look_up_from(waiting)) for _ in range(_AT_A_TIME)]
         try:
@@ -152,10 +152,10 @@ class BulkSearch:
                 task.cancel()
 
     async def group(self, seconds: float) -> list[Answer]:
-        """Give what has been done since the last group, charged by one entry of the ledger.
+        """Return the answers since the last group, charged by one entry of the ledger.
 
         Args:
-            seconds: how long to wait for the first answer; without one there is none.
+            seconds: how long to wait for the first answer; the group is empty if none comes.
         """
         done: list[_Done] = []
         with suppress(TimeoutError):
@@ -177,11 +177,11 @@ class BulkSearch:
         raise done.outcome
 
     async def _charged(self, done: Sequence[_Done], payer: Payer) -> list[Answer]:
-        """The answers to all texts of the queries that are done, as far as they can be paid."""
+        """Charge the finished queries as far as the credits suffice; return the answers to their texts."""
         found = [one.outcome for one in done if isinstance(one.outcome, LookupResult)]
-        teller = self._lookups.teller
-        tell = partial(teller.tell_all, payer) if await teller.wants(payer.account_id) else None
-        charged = await self._lookups.till.charge_together(payer, found, tell)
+        events = self._lookups.events
+        emit = partial(events.emit_all, payer) if await events.has_subscriber(payer.account_id) else None
+        charged = await self._lookups.billing.charge_together(payer, found, emit)
         self.credits_used += charged.credits
         if None in charged.delivered:
             self._tokens.close()
@@ -195,7 +195,7 @@ class BulkSearch:
         return answers
 
     async def _look_up_from(self, waiting: Iterator[_Query]) -> None:
-        """Look up what waits, until nothing is left of it. The first of it gets the next credit."""
+        """Look up waiting queries until none is left. The first waiting query gets the next credit."""
         while True:
             paid = await self._tokens.take()
             query = next(waiting, None)
@@ -207,14 +207,14 @@ class BulkSearch:
             await self._done.put(_Done(query, outcome))
 
     async def _look_up(self, query: _Query) -> LookupResult | Exception:
-        """What was found, or why the query fails; or why all of them do, if it is no DomainError."""
+        """Return the result or the query's error; any exception but a DomainError fails the whole search."""
         asked = self._question
         try:
             async with self._places.taken(str(self._payer.account_id)):
                 result = await self._lookups.lookup(
                     asked.kind, query.text, fields=asked.fields, max_age=asked.max_age
                 )
-                # One that is answered from data on this machine has let nobody else go on.
+                # A lookup answered from local data did not yield to the event loop.
                 await asyncio.sleep(0)
         except DomainError as error:
             return error
@@ -224,16 +224,16 @@ class BulkSearch:
             _log.error("bulk_query_failed", kind=asked.kind, position=query.positions[0], exc_info=error)
             return DomainError("internal_error", "The answer made us fail.")
         if asked.kind == "company":
-            # The query is paid, and not each person that is found.
+            # The query is charged, not each person found.
             return replace(result, credits=credits_for_query(result))
         return result
 
 
 @dataclass
 class _Tokens:
-    """The credits for what is still to be looked up.
+    """The credits for the queries that are still to be looked up.
 
-    Whoever finds none waits for the lookups under way: one that costs nothing gives its credit back.
+    A caller that finds no credit waits for the running lookups, because a free one returns its credit.
     """
 
     left: int
@@ -241,7 +241,7 @@ class _Tokens:
     _moved: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def take(self) -> bool:
-        """Take one; say whether there was one."""
+        """Take a credit; return whether there was one."""
         async with self._moved:
             await self._moved.wait_for(lambda: self.left > 0 or not self._taken)
             if self.left < 1:
@@ -251,14 +251,14 @@ class _Tokens:
             return True
 
     async def settle(self, spent: bool) -> None:
-        """Say whether a credit that was taken is spent."""
+        """Record whether a taken credit was spent."""
         async with self._moved:
             self._taken -= 1
             self.left += not spent
             self._moved.notify_all()
 
     def close(self) -> None:
-        """Give none any more, nor those that come back: they were spent on something else."""
+        """Issue no more credits, not even returned ones, because they were spent on other work."""
         self.left = -self._taken
 
 
@@ -267,14 +267,14 @@ def _unpaid() -> DomainError:
 
 
 async def _queries_of(question: Question) -> list[_Query]:
-    """The queries that the texts are, each once, in their order."""
+    """Return the distinct queries of the texts, in order."""
     normalise = KINDS[question.kind].normalise
     queries: dict[str, _Query] = {}
     invalid: list[_Query] = []
     characters = 0
     for position, text in enumerate(question.texts):
         try:
-            # What is longer is no query of any kind, and need not be read to its end.
+            # Longer text is invalid for every kind, and need not be read to its end.
             text = text.strip()[: LONGEST + 1]
             queries.setdefault(normalise(text, "").text, _Query(text, [])).positions.append(position)
         except Invalid as refused:

@@ -1,4 +1,4 @@
-"""What Temporal says of the workflow of a run."""
+"""Temporal's description of the workflow of a run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TIMEOUT = timedelta(seconds=2)
 
 
 async def describe_run(client: Client, run_id: UUID) -> dict[str, Any] | None:
-    """Describe the workflow of a run, as fields of a `CarrierView`; None if Temporal knows none.
+    """Describe the workflow of a run, as fields of a `CarrierView`; None if Temporal has none.
 
     Raises:
-        temporalio.service.RPCError: the server is away.
+        temporalio.service.RPCError: the server is unreachable.
     """
     handle = client.get_workflow_handle(run_workflow_id(run_id))
     try:
@@ -33,7 +33,7 @@ async def describe_run(client: Client, run_id: UUID) -> dict[str, Any] | None:
     try:
         progress = str(await handle.query("progress", rpc_timeout=_TIMEOUT)).splitlines()
     except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
-        # Only a worker can answer; what else is known is told without.
+        # Only a worker can answer this query; the rest is returned without it.
         progress = []
     return {
         "workflow_id": handle.id,

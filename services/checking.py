@@ -1,4 +1,4 @@
-"""Checks of workflows before they are saved, in a process of the pool: a large one takes a second."""
+"""Checks of workflows before they are saved, in a process of the pool, because a large one takes a second."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _LACKING = {
     "missing_input": 'Copy the template with "trigger": {"input": …}, or PATCH the copy with its whole'
     " trigger and the status active.",
 }
-"""What an account need not have to copy a template, and how to give it."""
+"""The things that a copy of a template may lack, each with the advice to provide it."""
 _UNHEARD = (
     "No webhook of the account asks for workflow.alert: only the run shows the alert, until"
     ' POST /api/webhooks {"url", "events": ["workflow.alert"]} has one do so.'
 )
 
 
-class Found(NamedTuple):
-    """What came of a document, and what its definition reads if there is nothing wrong with it."""
+class CheckResult(NamedTuple):
+    """The report on a document, and what its definition reads if the document is valid."""
 
     report: Report
     readings: DataReads | None
@@ -54,30 +54,30 @@ async def check(
     rules: Rules,
     automation_id: UUID | None = None,
     given_secrets: Mapping[str, str] | None = None,
-) -> Found:
-    """Everything that is wrong with a document of an account, whatever who saves it may do.
+) -> CheckResult:
+    """Check a document of an account, whatever permissions its author has.
 
-    A new one may be a copy of a template, and then it may lack secrets, monitors and inputs: it is a draft.
+    A new document may be a copy of a template. It may then lack secrets, monitors and inputs, and is a draft.
 
     Args:
-        pool: where it is checked.
-        database: what it names is looked for there.
-        keyring: opens the secret with which it has events signed.
-        account_id: whose it is.
+        pool: runs the check.
+        database: holds the objects that the document names.
+        keyring: opens the secret that signs the workflow's events.
+        account_id: the owner.
         document: JSON, of any shape.
-        rules: that it must meet.
-        automation_id: the workflow that it is to be; None for a new one.
-        given_secrets: those that come with it, by their names.
+        rules: the limits that it must meet.
+        automation_id: the workflow that it will be stored as; None for a new one.
+        given_secrets: secrets that come with the document, by name.
 
     Raises:
-        PoolBusy, WorkLost: it was not begun in time, or its process has ended.
+        PoolBusy, WorkLost: it was not started in time, or its process ended.
     """
     given_secrets = given_secrets or {}
     async with database.connection() as connection:
         names = await secrets.list_names(connection, account_id) | given_secrets.keys()
         given = templates.fill_in(document, names) if automation_id is None else document
         if isinstance(given, Finding):
-            return Found(Report(None, "draft", [given], []), None)
+            return CheckResult(Report(None, "draft", [given], []), None)
         is_copy = given is not document and document["template_id"] is not None
         given, ambiguous = await resolve_names(connection, account_id, given)
         heard = await endpoints.has_listener(connection, account_id, "workflow.alert")
@@ -88,24 +88,28 @@ async def check(
             *await sub_workflows.errors_of(connection, account_id, automation_id, given),
         ]
     known = (names, rules.networks, rules.lookup_fields, rules.answers)
-    found: Found = await pool.run(account_id, None, _found, given, *known)
+    found: CheckResult = await pool.run(account_id, None, _found, given, *known)
     errors = [*found.report.errors, *unknown]
     if is_copy and len(errors) < MAX_FINDINGS and all(error.code in _LACKING for error in errors):
         found = await _of_copy(pool, account_id, given, found, errors)
     elif errors:
-        return Found(Report(None, found.report.status, errors, found.report.warnings), None)
+        return CheckResult(Report(None, found.report.status, errors, found.report.warnings), None)
     report, readings = found
     assert report.definition is not None and readings is not None
     if unused := [*_unused_secrets(given_secrets, readings.secrets)]:
-        return Found(Report(None, report.status, unused, report.warnings), None)
+        return CheckResult(Report(None, report.status, unused, report.warnings), None)
     unheard = [] if heard else [*_unheard(report)]
-    return Found(report._replace(warnings=[*report.warnings, *unheard]), readings)
+    return CheckResult(report._replace(warnings=[*report.warnings, *unheard]), readings)
 
 
 async def _of_copy(
-    pool: ProcessPool, account_id: UUID, given: dict[str, Any], found: Found, errors: Collection[Finding]
-) -> Found:
-    """A copy of a template that is a draft where it lacks something, with a warning for each of that."""
+    pool: ProcessPool,
+    account_id: UUID,
+    given: dict[str, Any],
+    found: CheckResult,
+    errors: Collection[Finding],
+) -> CheckResult:
+    """Return a copy of a template as a draft, with a warning for everything it lacks."""
     definition = found.report.definition or _definition_of(given)
     shown = definition.model_dump(mode="json", include={"trigger"}, exclude_unset=True)
     missing = [*templates.missing_inputs(shown)] if "trigger" in shown else []
@@ -116,7 +120,7 @@ async def _of_copy(
     if not lacking:
         return found
     report = Report(definition, "draft", [], [*lacking, *found.report.warnings])
-    return Found(report, found.readings or await readings_of(pool, account_id, definition))
+    return CheckResult(report, found.readings or await readings_of(pool, account_id, definition))
 
 
 def _unused_secrets(given: Collection[str], used: Collection[str]) -> Iterator[Finding]:
@@ -127,7 +131,7 @@ def _unused_secrets(given: Collection[str], used: Collection[str]) -> Iterator[F
 
 
 def _unheard(report: Report) -> Iterator[Finding]:
-    """That alerts go nowhere."""
+    """Yield a warning that alerts have no recipient."""
     assert report.definition is not None
     for index, step in enumerate(report.definition.steps):
         if isinstance(step, EmitStep):
@@ -135,7 +139,7 @@ def _unheard(report: Report) -> Iterator[Finding]:
 
 
 def _definition_of(document: dict[str, Any]) -> Definition:
-    """The definition in a document whose shape is right."""
+    """Return the definition in a document whose shape is valid."""
     ignored = {"status", *READ_ONLY}
     return Definition.model_validate({name: document[name] for name in document if name not in ignored})
 
@@ -143,7 +147,7 @@ def _definition_of(document: dict[str, Any]) -> Definition:
 async def _find_unknown_monitor(
     connection: Connection, account_id: UUID, document: Any
 ) -> Collection[Finding]:
-    """That there is no such monitor, if the trigger names one."""
+    """Return an error if the trigger names a monitor that does not exist."""
     named = _member(_member(document, "trigger"), "monitor_id")
     monitor_id = parse_id(named) if isinstance(named, str) else None
     if monitor_id is None or await monitors.exists(connection, account_id, monitor_id):
@@ -155,7 +159,7 @@ async def _find_unknown_monitor(
 async def _find_weak_secret(
     connection: Connection, keyring: Keyring, account_id: UUID, document: Any, given: Mapping[str, str]
 ) -> Collection[Finding]:
-    """Find that the secret with which events are to be signed can be guessed, or is none for the scheme."""
+    """Return an error if the secret that signs events is easy to guess or invalid for the scheme."""
     signature = _member(_member(document, "trigger"), "signature")
     scheme, name = _member(signature, "scheme"), _member(signature, "secret")
     if not isinstance(scheme, str) or not isinstance(name, str) or scheme not in signatures.SIGNED_BY:
@@ -163,19 +167,19 @@ async def _find_weak_secret(
     try:
         stored = await secrets.load_values(connection, keyring, account_id, [name])
     except UnsealError:
-        return []  # events are refused until it is stored anew
+        return []  # events are refused until it is stored again
     value = given.get(name) or stored.get(name)
     flaw = None if value is None else signatures.flaw_of(scheme, value)
     return [] if flaw is None else [Finding("/trigger/signature/secret", "weak_secret", flaw)]
 
 
 def _member(value: Any, name: str) -> Any:
-    """Give the member of what may be an object."""
+    """Return a member of a value, or None if the value is not an object."""
     return cast(dict[str, Any], value).get(name) if isinstance(value, dict) else None
 
 
 async def readings_of(pool: ProcessPool, account_id: UUID, definition: Definition) -> DataReads:
-    """What a definition reads that is stored already.
+    """Return what a stored definition reads.
 
     Raises:
         PoolBusy, WorkLost: as `check`.
@@ -190,9 +194,9 @@ def _found(
     networks: Networks,
     fields: LookupFields,
     answers: Answers,
-) -> Found:
+) -> CheckResult:
     report = definitions.validate(document, names, networks, fields, answers)
-    return Found(
+    return CheckResult(
         report, None if report.definition is None else automations.find_data_reads(report.definition)
     )
 

@@ -1,4 +1,4 @@
-"""Conditions on changes, as far as it takes the kinds of lookups: which fields there are, of what sort."""
+"""Conditions on changes, where they depend on the kinds of lookups: the fields and their types."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def check_conditions(
     tracked: Sequence[str] = (),
     ignored: Sequence[str] = (),
 ) -> list[FieldError]:
-    """Find all that is wrong with conditions, each with its place below `/when`.
+    """Return all errors of conditions, each with its place below `/when`.
 
     Args:
-        type: what the targets are.
+        type: the type of the targets.
         when: the conditions.
-        tracked: the fields that count of a monitor; none: all.
-        ignored: those that do not.
+        tracked: the fields that the monitor tracks; empty for all.
+        ignored: the fields that it ignores.
     """
     known = known_fields(KINDS[type].answer)
     watched = watch(type, known, tracked, ignored)
@@ -64,7 +64,7 @@ def _errors(
 
 
 def _misfit(condition: Condition, annotation: Any) -> str | None:
-    """What keeps an operator from ever being true of a field of this type."""
+    """Return why an operator can never be true for a field of this type, or None."""
     sorts = {*_sorts(annotation)}
     is_list = any(get_origin(sort) is list for sort in sorts)
     if condition.operator in _SIDES:
@@ -82,7 +82,7 @@ def _misfit(condition: Condition, annotation: Any) -> str | None:
 
 
 def _sorts(annotation: Any) -> Iterator[Any]:
-    """The types that a value may have; of one of some texts that is text."""
+    """Yield the types that a value may have; a literal of texts counts as text."""
     arms = get_args(annotation)
     if get_origin(annotation) is Literal:
         yield from map(type, arms)
@@ -94,7 +94,7 @@ def _sorts(annotation: Any) -> Iterator[Any]:
 
 
 def annotation_of(model: type[BaseModel], path: str) -> Any:
-    """Give the type of a dotted field of an answer, or of a member of the objects in a list."""
+    """Return the type of a dotted field of an answer, or of a member of the objects in a list."""
     *blocks, name = path.split(".")
     for block in blocks:
         model = _model_in(model.model_fields[block].annotation)
@@ -102,5 +102,5 @@ def annotation_of(model: type[BaseModel], path: str) -> Any:
 
 
 def _model_in(annotation: Any) -> type[BaseModel]:
-    """The model in `X`, `X | None` or `list[X]`."""
+    """Return the model in `X`, `X | None` or `list[X]`."""
     return next(one for one in (annotation, *get_args(annotation)) if hasattr(one, "model_fields"))

@@ -1,7 +1,7 @@
-"""CSV files: read row by row while their bytes come, and written so that no spreadsheet executes a cell.
+"""CSV files: read row by row while their bytes arrive, and written so that no spreadsheet executes a cell.
 
-Rows are numbered as in spreadsheets, from 1 and with the blank ones.
-Python's csv module parses, in its strict mode; only the delimiter is guessed.
+Rows are numbered as in spreadsheets, from 1 and including blank rows. Python's csv module parses in strict
+mode; only the delimiter is guessed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import orjson
 from models.errors import FieldError, Invalid
 
 MAX_CELL, MAX_ROW = 100_000, 250_000
-"""Characters of a cell and of a row, whatever the bounds: the csv module reads no longer cells."""
+"""The most characters of a cell and of a row, whatever the bounds: the csv module reads no longer cells."""
 
 _PIECE = 64 * 1024
 _DELIMITERS = ",;\t|"
@@ -35,14 +35,14 @@ _NOT_CSV = {
 _LONGEST_START = 4
 _BLANK_PER_ROW = 10
 _NAMES_SHOWN, _NAME_SHOWN = 20, 50
-# What a spreadsheet takes for the beginning of a formula or a command, also after what it does not show.
+# Characters that a spreadsheet takes for the start of a formula or a command, also after invisible ones.
 _EXECUTED, _SKIPPED = "=+-@", "\t\r\n"
 _UNSHOWN_CATEGORIES = "CMZ"  # controls and formats, marks, spaces
-_UNSHOWN_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # of no width, or blank
+_UNSHOWN_LETTERS = "\u115f\u1160\u2800\u3164\uffa0"  # zero-width, or blank
 
 
 class BadCsv(Invalid):
-    """A file that is no CSV file, or beyond the bounds."""
+    """A file that is not CSV, or exceeds the bounds."""
 
     def __init__(self, code: str, row: int, message: str, column: str | None = None) -> None:
         super().__init__([FieldError("", code, f"Row {row}: {message}", row=row, column=column)])
@@ -50,10 +50,10 @@ class BadCsv(Invalid):
 
 @dataclass(frozen=True)
 class Bounds:
-    """How large a file may be.
+    """The greatest size of a file.
 
     Attributes:
-        rows: without the header, and without blank rows as long as there are not ten times as many.
+        rows: without the header, and without blank rows while those are fewer than ten times as many.
         columns: of the header.
         cell: characters of a cell, at most `MAX_CELL`.
     """
@@ -63,7 +63,7 @@ class Bounds:
     cell: int = 10_000
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be read."""
+        """Reject bounds that the csv module cannot read."""
         if self.cell > MAX_CELL:
             raise ValueError(f"cells of more than {MAX_CELL} characters cannot be read")
 
@@ -76,18 +76,18 @@ class Row(NamedTuple):
 
 
 class _Starved(Exception):
-    """The rest of a row has not come yet."""
+    """The rest of a row has not arrived yet."""
 
 
 class CsvReader:
-    """Reads a file: `read_header` first, then `rows`. It holds a piece of 64 KiB and the row under way."""
+    """Reads a file: `read_header` first, then `rows`. It holds a piece of 64 KiB and the current row."""
 
     def __init__(self, chunks: AsyncIterable[bytes], bounds: Bounds | None = None) -> None:
         """Prepare; nothing is read yet.
 
         Args:
-            chunks: the file's bytes, however they are cut.
-            bounds: how large it may be.
+            chunks: the file's bytes, in pieces of any size.
+            bounds: its greatest size.
         """
         self._bounds = bounds or Bounds()
         self._records = self._read(chunks)
@@ -97,13 +97,13 @@ class CsvReader:
         self._number = 0
         self._header: list[str] = []
         self.header_number = 1
-        """The number of the row that is the header."""
+        """The number of the header row."""
 
     async def read_header(self) -> list[str]:
-        """The cells of the first row that is not blank, without spaces around them.
+        """Return the cells of the first row that is not blank, stripped of spaces.
 
         Raises:
-            BadCsv: the file is none, has no rows, or too many columns.
+            BadCsv: the file is not CSV, has no rows, or too many columns.
         """
         async for row in self._records:
             self.header_number = row.number
@@ -115,10 +115,10 @@ class CsvReader:
         raise BadCsv("no_rows", 1, "The file is empty.")
 
     async def rows(self) -> AsyncGenerator[Row]:
-        """The rows after the header, but for blank ones; empty cells are added where cells are missing.
+        """Yield the non-blank rows after the header; missing cells become empty ones.
 
         Raises:
-            BadCsv: at the first row that is wrong, after those before it; or there is no row.
+            BadCsv: at the first invalid row, after the rows before it; or if there is no row.
         """
         count, width = 0, len(self._header)
         async for number, cells in self._records:
@@ -133,10 +133,10 @@ class CsvReader:
             raise BadCsv("no_rows", self._number, "There is no row after the header.")
 
     def position_of(self, column: str) -> int:
-        """Where in a row a column stands, by its name, of whatever case.
+        """Return the index of a column by its name, ignoring case.
 
         Raises:
-            BadCsv: the header does not have it.
+            BadCsv: the header has no such column.
         """
         names = [name.casefold() for name in self._header]
         try:
@@ -146,19 +146,21 @@ class CsvReader:
             raise BadCsv("no_such_column", self.header_number, message) from None
 
     async def _read(self, chunks: AsyncIterable[bytes]) -> AsyncGenerator[Row]:
-        """All rows that are not blank, with the cells that they have."""
+        """Yield all rows that are not blank, with the cells that they have."""
         enough = 0
         try:
             async for text in _decoded(chunks):
                 self._pending += text
-                # What is left of a row is read anew: only when it has doubled, or a long one would take long.
+                # An incomplete row is parsed again only when its text has doubled; otherwise a long row would
+                # take long.
                 if len(self._pending) >= enough:
                     for row in self._parsed():
                         yield row
                     enough = 2 * len(self._pending)
                     if len(self._pending) > MAX_ROW:
                         raise self._too_long(self._number + 1)
-                # What is at hand comes without a wait, and parsing it all would hold up everyone else.
+                # Chunks that are available arrive without a wait, so parsing them all would block other
+                # tasks.
                 await asyncio.sleep(0)
         except UnicodeDecodeError:
             for row in self._parsed():
@@ -170,7 +172,7 @@ class CsvReader:
             yield row
 
     def _parsed(self) -> Generator[Row]:
-        """The whole rows in what is pending, which is then what they leave."""
+        """Yield the complete rows of the pending text, and keep the rest pending."""
         self._delimiter = self._delimiter or self._guessed()
         if self._delimiter is None:
             return
@@ -192,7 +194,7 @@ class CsvReader:
 
     def _lines(self, text: io.StringIO) -> Iterator[str]:
         while line := text.readline():
-            # A carriage return at the end may be the first half of a line's end.
+            # A carriage return at the end may be the first half of a line ending.
             whole = line.endswith("\n") or (line.endswith("\r") and text.tell() < len(self._pending))
             if not (whole or self._ended):
                 break
@@ -201,7 +203,7 @@ class CsvReader:
             raise _Starved
 
     def _guessed(self) -> str | None:
-        """The delimiter that the first row has most of; None while it has not come."""
+        """Return the most frequent delimiter of the first row; None while the row is incomplete."""
         unquoted = _QUOTED.sub("x", self._pending).replace("\r", "\n").lstrip("\n")
         line, end, _ = unquoted.partition("\n")
         known = end or self._ended or len(self._pending) >= _PIECE
@@ -228,9 +230,9 @@ class CsvReader:
         return BadCsv("cell_too_long", number, f"{bounds}; is there a quote that is not closed?", column)
 
     def _refused(self, text: str) -> BadCsv:
-        """What is wrong with the row that `text` begins with."""
+        """Return the error of the row that `text` begins with."""
         try:
-            # Without strictness nothing but a long cell is refused.
+            # Without strict mode only a long cell is rejected.
             next(csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter or ","), None)
         except csv.Error:
             return self._too_long(self._number + 1)
@@ -241,7 +243,7 @@ class CsvReader:
 
 
 def listed(header: Sequence[str]) -> str:
-    """A sentence that names the columns, the first of them if there are many."""
+    """Return a sentence that names the columns, or the first of them if there are many."""
     names = [f"{name[:_NAME_SHOWN]}…" if len(name) > _NAME_SHOWN else name for name in header[:_NAMES_SHOWN]]
     return f"Its columns are: {', '.join(names)}{', …' if len(header) > _NAMES_SHOWN else ''}."
 
@@ -251,7 +253,7 @@ async def write_csv(header: Sequence[str], rows: AsyncIterable[Sequence[Any]]) -
 
     Args:
         header: the names of the columns.
-        rows: values, as many as there are columns; `cell_text` says what they become.
+        rows: one value for each column; `cell_text` converts them.
     """
     text = io.StringIO(newline="")
     writer = csv.writer(text)
@@ -266,10 +268,10 @@ async def write_csv(header: Sequence[str], rows: AsyncIterable[Sequence[Any]]) -
 
 
 def cell_text(value: Any) -> str:
-    """A JSON value as the text of a cell.
+    """Return a JSON value as the text of a cell.
 
     Null is empty, arrays of scalars are joined by `; `, other arrays and objects are JSON. A text that a
-    spreadsheet would execute gets a `'` before it; a number never does.
+    spreadsheet would execute gets a leading `'`; a number never does.
     """
     if value is None:
         return ""
@@ -286,7 +288,7 @@ def _harmless(text: str) -> str:
     if text[:1].isascii() and text[:1].isalnum():
         return text
     first = next((one for one in text if not _is_unshown(one)), "")
-    # In their forms of full or small width, too, which some programs read as the usual ones.
+    # Also in full-width or small forms, which some programs read as the usual ones.
     executed = unicodedata.normalize("NFKC", first)[:1]
     return f"'{text}" if text[:1] in (*_SKIPPED,) or (executed and executed in _EXECUTED) else text
 
@@ -296,11 +298,11 @@ def _is_unshown(character: str) -> bool:
 
 
 async def _decoded(chunks: AsyncIterable[bytes]) -> AsyncGenerator[str]:
-    """The text of a file.
+    """Yield the text of a file.
 
     Raises:
-        BadCsv: it is a file of another sort.
-        UnicodeDecodeError: after the text before it.
+        BadCsv: it is a file of another type.
+        UnicodeDecodeError: after the valid text before the error.
     """
     start, decoder = b"", None
     async for chunk in chunks:
@@ -318,7 +320,7 @@ async def _decoded(chunks: AsyncIterable[bytes]) -> AsyncGenerator[str]:
 
 
 def _begun(start: bytes) -> tuple[codecs.IncrementalDecoder, bytes]:
-    """What decodes the file that begins so, and what is to be decoded of that."""
+    """Return the decoder for a file with this start, and the part of the start to decode."""
     for mark, sort in _NOT_CSV.items():
         if start.startswith(mark):
             raise BadCsv("not_csv", 1, f"This is {sort}; export the table as CSV.")

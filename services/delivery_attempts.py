@@ -1,4 +1,4 @@
-"""Delivering an event: one attempt, signed and guarded, and what follows from how it went."""
+"""The delivery of an event: one signed and guarded attempt, and the decision that follows from it."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from sealing import Keyring, UnsealError
 
 _log = logs.get(__name__)
 SECONDS = 15.0
-"""How long an attempt may take."""
+"""The timeout of an attempt."""
 _BODY_BYTES = 16 * 1024
 _LONGEST_RETRY_AFTER = 3600.0
-# A whole endpoint is paused for as long as its receiver asks, within this; the one delivery longer.
+# An endpoint is paused as long as its receiver asks, up to this; the one delivery may wait longer.
 _LONGEST_PAUSE = 60.0
-# Delays are up to so much longer, so that what failed together does not come back together.
+# Delays are lengthened by up to this share, so that simultaneous failures do not retry simultaneously.
 _JITTER = 0.2
 _GONE, _THROTTLED = 410, frozenset({429, 503})
-# Faults of the endpoint itself, which no repetition mends.
+# Faults of the endpoint itself, which a retry cannot fix.
 _FINAL = frozenset({"forbidden_address", "forbidden_header", "invalid_request"})
 _OURS = frozenset({"internal_error", "secret_not_opened"})
 
 
-class Plan(NamedTuple):
-    """What follows from an attempt.
+class DeliveryDecision(NamedTuple):
+    """The decision that follows from an attempt.
 
     Attributes:
-        ending: what becomes of the delivery.
+        ending: the new state of the delivery.
         delay: seconds until its next attempt, if there is one.
-        pause: seconds for which the whole endpoint gets nothing.
-        gone: the endpoint is to be switched off.
-        ours: the fault is the service's own, and is not held against the endpoint.
+        pause: seconds for which the whole endpoint receives nothing.
+        gone: whether to disable the endpoint.
+        ours: whether the fault is the service's own, and does not count against the endpoint.
     """
 
     ending: Ending
@@ -55,17 +55,17 @@ class Plan(NamedTuple):
 
 
 class _Fault(NamedTuple):
-    """Why an attempt is no success."""
+    """The reason why an attempt failed."""
 
     code: str
     message: str
 
 
 async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> Attempt:
-    """Send a delivery once. Whatever comes of it is the attempt that is returned.
+    """Send a delivery once, and return the attempt, whether it succeeded or failed.
 
     Raises:
-        LeaseLost: it was not sent, since others may be sending it.
+        LeaseLost: it was not sent, because another process may be sending it.
     """
     loop = asyncio.get_running_loop()
     began_at, began = datetime.now(UTC), loop.time()
@@ -80,7 +80,7 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
             headers = chain.with_depth(headers, delivery.depth)
 
         def sign() -> Mapping[str, str]:
-            # When its turn has come: a signature is good for five minutes.
+            # Signed when the call begins, because a signature is valid for five minutes.
             nonlocal began_at, began
             began_at, began = datetime.now(UTC), loop.time()
             secrets = sending.secrets_at(began_at)
@@ -95,7 +95,8 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
             timeout=SECONDS,
             max_bytes=_BODY_BYTES,
             truncate=True,
-            # The claim shares among accounts; of one that hangs, the account's others are not to wait.
+            # The claim shares capacity among accounts. Within an account, a hanging endpoint must not delay
+            # the others.
             owner=f"deliveries/{delivery.endpoint_id}",
         )
         fault = _judge(answer.status)
@@ -108,7 +109,7 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
     except LeaseLost:
         raise
     except Exception as error:
-        # A fault of ours, of which other deliveries know nothing: tried again by the schedule.
+        # A fault of ours that concerns this delivery only: the schedule retries it.
         _log.error("delivery_not_sent", delivery_id=str(delivery.delivery_id), exc_info=error)
         fault = _Fault(code="internal_error", message="The service failed to send this.")
     return Attempt(
@@ -116,7 +117,7 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
         started_at=began_at,
         duration_ms=round((loop.time() - began) * 1000),
         response_status=answer and answer.status,
-        # Postgres keeps no NUL in a text.
+        # Postgres stores no NUL in a text.
         response_body=answer and answer.body.decode(errors="replace").replace("\0", ""),
         code=fault and fault.code,
         message=fault and fault.message,
@@ -125,7 +126,7 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
 
 
 def _judge(status: int) -> _Fault | None:
-    """What is wrong with an answer, if it is no success."""
+    """Return the fault of an unsuccessful answer, or None."""
     if 200 <= status < 300:
         return None
     if 300 <= status < 400:
@@ -134,22 +135,22 @@ def _judge(status: int) -> _Fault | None:
     return _Fault(code="http_status", message=f"The receiver answered {status}; only 2xx is success.")
 
 
-def plan(attempt: Attempt, tries: int, schedule: Sequence[float]) -> Plan:
-    """Say what follows from an attempt.
+def decide_next(attempt: Attempt, tries: int, schedule: Sequence[float]) -> DeliveryDecision:
+    """Decide what follows from an attempt.
 
     Args:
-        attempt: how it went.
-        tries: how many there were before it since the delivery began its schedule.
+        attempt: the attempt.
+        tries: the number of attempts before it since the delivery began its schedule.
         schedule: the delays between attempts, in seconds.
     """
     if attempt.code is None:
-        return Plan("delivered")
+        return DeliveryDecision("delivered")
     status, asked = attempt.response_status, attempt.retry_after or 0.0
     pause = min(asked, _LONGEST_PAUSE) if status in _THROTTLED else 0.0
     if status == _GONE:
-        return Plan("failed", gone=True)
+        return DeliveryDecision("failed", gone=True)
     ours = attempt.code in _OURS
     if attempt.code in _FINAL or tries >= len(schedule):
-        return Plan("failed", pause=pause, ours=ours)
+        return DeliveryDecision("failed", pause=pause, ours=ours)
     delay = schedule[tries] * random.uniform(1, 1 + _JITTER)
-    return Plan("retry", max(delay, min(asked, _LONGEST_RETRY_AFTER)), pause, ours=ours)
+    return DeliveryDecision("retry", max(delay, min(asked, _LONGEST_RETRY_AFTER)), pause, ours=ours)

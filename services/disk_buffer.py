@@ -1,4 +1,4 @@
-"""Everything is there before anything is given, and yet not in memory."""
+"""A buffer that takes all items before it yields the first, on disk instead of in memory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def spooled(items: AsyncGenerator[T]) -> AsyncGenerator[AsyncGenerator[T]]:
-    """Take all items before giving any; beyond 1 MiB they are on disk until the block ends.
+async def buffer_to_disk(items: AsyncGenerator[T]) -> AsyncGenerator[AsyncGenerator[T]]:
+    """Collect all items before yielding the first; beyond 1 MiB they are on disk until the block ends.
 
-    Whoever takes them into a transaction does not wait there for what makes them.
+    A caller that reads the items within a transaction then does not wait there for their producer.
 
     Raises:
-        Exception: whatever making them raises.
+        Exception: any exception of the producer.
     """
     with SpooledTemporaryFile[bytes](max_size=_IN_MEMORY_BYTES) as file:
         count = 0

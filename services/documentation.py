@@ -1,4 +1,4 @@
-"""The pages of `docs/` for whoever reads them over HTTP or MCP: which there are, their text, and a search.
+"""The pages of `docs/` for readers over HTTP or MCP: their list, their text, and a search.
 
 They are read from the folder beside the code, with its folders: that of a checkout, or of an installation.
 """
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from services.section_index import Section, SectionIndex, plain, shortened
 
-# Not resolved: who runs this may reach the folder only by the way that led to the code.
+# Not resolved: the user may be able to reach the folder only by the path that led to the code.
 FOLDER = Path(__file__).parent.parent / "docs"
 
 _SUMMARY = 240
-# Who asks the service about itself uses it; these are for those who build it.
+# These pages are for developers of the service; the others are for its users.
 _FOR_BUILDERS = frozenset(
     {"adding-a-source", "architecture", "benchmarks", "debugging", "dependencies", "glossary"}
 )
@@ -32,7 +32,7 @@ _LINK_UP = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((\.\./[^()\s]*)\)")
 
 
 class DocumentationMissing(RuntimeError):
-    """The folder of the pages is not there, or empty: the installation is not whole."""
+    """The folder of the pages is missing or empty: the installation is incomplete."""
 
 
 class Page(NamedTuple):
@@ -44,14 +44,14 @@ class Page(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A section that a search has found.
+    """A section that a search found.
 
     Attributes:
         page: the name of its page.
-        heading: those above it and its own, from the page's down (`Workflows › Steps › Wait`).
+        headings: its heading and those above it, from the page's down (`Workflows › Steps › Wait`).
         anchor: of the section within the page.
-        excerpt: the paragraph of it that fits best, shortened to about 300 characters, without marks.
-        score: the higher, the better; to compare within one search alone.
+        excerpt: its best matching paragraph, shortened to about 300 characters, without markup.
+        score: higher is better; comparable within one search only.
     """
 
     page: str
@@ -68,7 +68,7 @@ class Documentation:
         """Read the pages.
 
         Raises:
-            DocumentationMissing: there are none.
+            DocumentationMissing: there are no pages.
         """
         files = sorted(folder.rglob("*.md"))
         if not files:
@@ -91,13 +91,14 @@ class Documentation:
         return [Page(name, titles[name], _summary(text)) for name, text in self._texts.items()]
 
     def pages(self) -> list[Page]:
-        """All pages, by name."""
+        """Return all pages, by name."""
         return list(self._pages)
 
     def read(self, name: str, anchor: str | None = None) -> str | None:
-        """The Markdown of a page, or of one section of it with those below; None if there is no such thing.
+        """Return the Markdown of a page, or of one section with those below it; None if it does not exist.
 
-        Of links that lead out of the folder only the text is given: the service has nothing there.
+        Links that lead out of the folder are reduced to their text, because the service does not serve their
+        targets.
         """
         if anchor is None:
             text = self._texts.get(name)
@@ -108,11 +109,11 @@ class Documentation:
         return None if text is None else _without_links_out(name, text)
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """The sections that fit the words of `query` best, the best first; the first search takes 0.1 s.
+        """Return the sections that match the words of `query` best, best first; the first search takes 0.1 s.
 
         Args:
-            query: words in any order; what is beyond 200 characters or 16 words is not read.
-            limit: how many at most, from 1 to 20.
+            query: words in any order; only the first 200 characters and 16 words are read.
+            limit: the most sections, from 1 to 20.
         """
         return [
             Hit(section.page, " › ".join(section.headings), section.anchor, excerpt, score)
@@ -122,10 +123,10 @@ class Documentation:
 
 @cache
 def documentation() -> Documentation:
-    """The documentation of this installation, read once.
+    """Return the documentation of this installation, read once.
 
     Raises:
-        DocumentationMissing: it is not where it should be.
+        DocumentationMissing: the folder is missing or empty.
     """
     return Documentation(FOLDER)
 
@@ -136,22 +137,22 @@ def is_for_builders(name: str) -> bool:
 
 
 def pages() -> list[Page]:
-    """All pages, by name."""
+    """Return all pages, by name."""
     return documentation().pages()
 
 
 def read(name: str, anchor: str | None = None) -> str | None:
-    """The Markdown of a page or of one section; see `Documentation.read`."""
+    """Return the Markdown of a page or of one section; see `Documentation.read`."""
     return documentation().read(name, anchor)
 
 
 def search(query: str, limit: int = 5) -> list[Hit]:
-    """The sections that fit best; see `Documentation.search`."""
+    """Return the sections that match best; see `Documentation.search`."""
     return documentation().search(query, limit)
 
 
 def _sections(page: str, text: str) -> Iterator[Section]:
-    """Cut a page at its headings; what is in fenced blocks is none."""
+    """Split a page at its headings, ignoring fenced blocks."""
     weight = 0.6 if is_for_builders(page) else 1.0
     headings: dict[int, str] = {}
     anchors: Counter[str] = Counter()
@@ -180,21 +181,21 @@ def _without_links_out(page: str, text: str) -> str:
 
 
 def _anchor(heading: str, seen: Counter[str]) -> str:
-    """The anchor that GitHub, and most that show Markdown, give a heading."""
+    """Return the anchor that GitHub and most Markdown renderers assign to a heading."""
     slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
     seen[slug] += 1
     return slug if seen[slug] == 1 else f"{slug}-{seen[slug] - 1}"
 
 
 def _with_those_below(sections: list[Section]) -> str:
-    """The text of the first section, and of those that follow it under its heading."""
+    """Return the text of the first section and of its subsections."""
     depth = len(sections[0].headings)
     after = (n for n, one in enumerate(sections) if n and len(one.headings) <= depth)
     return "".join(section.text for section in sections[: next(after, None)])
 
 
 def _summary(text: str) -> str:
-    """The first sentence of a page."""
+    """Return the first sentence of a page."""
     prose = _PROSE.search(_BLOCK.sub("", text))
     told = plain(prose[0]) if prose else ""
     sentence = re.match(r".+?\.(?=\s|$)", told)

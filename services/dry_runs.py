@@ -35,8 +35,8 @@ from providers.lookup.lookup import Lookups
 from providers.websearch.kind import SHOWN, cut
 from services.process_pool import Ask, ProcessPool
 
-# A place that nobody gives back, since its process was killed, is free after this. It is longer than a check
-# and a dry run can take, each with its wait for a process.
+# A place whose process was killed is freed after this time. It is longer than a check and a dry run can take,
+# each including its wait for a process.
 _LEASE_SECONDS = 120
 _PLACE = "dry_run"
 
@@ -44,7 +44,7 @@ JSONObject = dict[str, Any]
 
 
 class DryRunInProgress(Unavailable):
-    """The account has a dry run or a check of a workflow under way."""
+    """The account already has a dry run or a check of a workflow in progress."""
 
     def __init__(self) -> None:
         message = "A dry run or check of this account is under way; wait for its answer."
@@ -53,17 +53,17 @@ class DryRunInProgress(Unavailable):
 
 @asynccontextmanager
 async def only_one(database: Database, account_id: UUID) -> AsyncGenerator[None]:
-    """Within the block no other dry run or check of the account begins, in any process.
+    """Prevent other dry runs and checks of the account in all processes while the block runs.
 
     Raises:
-        DryRunInProgress: one is under way.
+        DryRunInProgress: another one is in progress.
     """
     subject = (_PLACE, str(account_id))
     asked = asyncio.ensure_future(_hold(database, subject))
     try:
         taken = await asyncio.shield(asked)
     except asyncio.CancelledError:
-        # The place may have been taken all the same.
+        # The place may have been taken despite the cancellation.
         if taken := await asked:
             await _release(database, subject, taken)
         raise
@@ -86,12 +86,12 @@ async def _release(database: Database, subject: limits.Subject, taken: datetime)
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a dry run is given.
+class DryRunInput:
+    """The inputs of a dry run.
 
     Attributes:
         payload: the `trigger` of the run's expressions.
-        request: what they read as `request`, as `language.triggers.readable_request` leaves it.
+        request: the `request` of the expressions, from `language.triggers.readable_request`.
         mocks: outputs by step, see `check_mocks`.
         secrets: the names of the account's secrets.
     """
@@ -103,12 +103,12 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Outside:
-    """What dry runs find out from outside their process.
+class DryRunResources:
+    """The resources outside their process that dry runs use.
 
     Attributes:
-        lookups: answer from the data of this service.
-        database: has the workflows that steps run.
+        lookups: answers from the data of this service.
+        database: holds the workflows that steps run.
         allowed: the private networks that webhook steps may reach.
     """
 
@@ -118,10 +118,10 @@ class Outside:
 
 
 def check_mocks(steps: Sequence[JSONObject], mocks: JSONObject) -> None:
-    """See whether each mock can be what its step comes to.
+    """Check that each mock is a possible outcome of its step.
 
     Raises:
-        Invalid: a step is not there, or takes no such mock; each at `/mocks/<step>`.
+        Invalid: a step does not exist, or accepts no such mock; each at `/mocks/<step>`.
     """
     known = {step["id"]: step for step in steps}
     errors: list[FieldError] = []
@@ -143,31 +143,31 @@ def check_mocks(steps: Sequence[JSONObject], mocks: JSONObject) -> None:
 
 
 def _is_decision(mock: Any) -> bool:
-    # A 1 equals true, and is another value all the same.
+    # 1 equals True in Python, but is another JSON value.
     return mock in ({"result": True}, {"result": False}) and isinstance(mock["result"], bool)
 
 
 async def do_dry_run(
     pool: ProcessPool,
-    outside: Outside,
+    outside: DryRunResources,
     account_id: UUID,
     workflow: WorkflowView,
     definition: JSONObject,
-    given: Given,
+    given: DryRunInput,
 ) -> RunView:
     """Do a dry run.
 
     Args:
-        pool: where it is done.
-        outside: what it finds out from there.
-        account_id: whose workflow it is.
-        workflow: which.
+        pool: runs it.
+        outside: the resources that it uses.
+        account_id: the owner of the workflow.
+        workflow: the workflow.
         definition: what to run.
-        given: to it.
+        given: the inputs.
 
     Raises:
-        Invalid: the workflow takes no such input, or a step no such mock.
-        PoolBusy, WorkLost: it was not begun in time, or its process has ended.
+        Invalid: the workflow accepts no such input, or a step no such mock.
+        PoolBusy, WorkLost: it was not started in time, or its process ended.
     """
     check_mocks(definition["steps"], given.mocks)
     size = len(orjson.dumps(given.payload))
@@ -194,7 +194,7 @@ def _result(
     mocks: JSONObject,
     allowed: Networks,
 ) -> DryRunResult | list[FieldError]:
-    """In a process of the pool: the dry run, or what is wrong with its input."""
+    """Do the dry run in a process of the pool; return its result, or the errors of its input."""
     if input_schema is not None:
         try:
             InputSchema(input_schema).check(run.trigger, "/input", run.size)
@@ -224,7 +224,7 @@ def _result(
 
 
 def _refuse_request(allowed: Networks, request: Request) -> StepError | None:
-    """As the guard does it without resolving a name; what holds a secret is not known here."""
+    """Check a request as the guard does, without resolving names; values with secrets are unknown here."""
     try:
         if MASK not in request.url:
             parse_url(request.url, allowed)
@@ -235,9 +235,9 @@ def _refuse_request(allowed: Networks, request: Request) -> StepError | None:
 
 
 async def _answer(
-    outside: Outside, account_id: UUID, asked: UUID | tuple[LookupStep, str]
+    outside: DryRunResources, account_id: UUID, asked: UUID | tuple[LookupStep, str]
 ) -> JSON | StepError | InputSchema:
-    """What a lookup gives; or of a workflow what its input must meet, or why it does not run."""
+    """Return the answer of a lookup, or the input schema of a workflow, or the error that stops it."""
     if not isinstance(asked, UUID):
         return await _look_up(outside.lookups, asked)
     try:
@@ -251,7 +251,7 @@ async def _answer(
 
 
 async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | StepError:
-    """As the activity does it."""
+    """Look up as the activity does."""
     step, text = asked
     try:
         result = await lookups.dry_run(
@@ -268,7 +268,7 @@ async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | St
 def _view(
     workflow: WorkflowView, definition: JSONObject, run: RunInput, result: DryRunResult, mocks: JSONObject
 ) -> RunView:
-    """The run object, made as that of a run which is stored."""
+    """Return the run object, built like that of a stored run."""
     ended = result.ended
     done = sorted(result.records, key=lambda record: record.position)
     shown = {

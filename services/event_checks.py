@@ -1,7 +1,8 @@
-"""What an event is held against before it is accepted: the `dedupe` and the `input_schema` of its workflow.
+"""The checks of an event before it is accepted: the `dedupe` and the `input_schema` of its workflow.
 
-What takes little is done here and now. What turns out to take more, by a count that knows no clock, is begun
-anew in a process of the pool with the whole budget: the outcome is the same, and others do not wait for it.
+Cheap checks are done at once. A check that exceeds a small budget, counted in steps and not in time, is
+repeated in a process of the pool with the full budget. The result is the same, and other requests do not wait
+for it.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from models.errors import FieldError, Invalid, Unavailable
 from models.inputs.inputs import INLINE_CHECKS, MAX_CHECKS, InputSchema
 from services.process_pool import Ask, ProcessPool
 
-# Of an account, the one that is being checked included. All are begun long before the pool loses patience.
+# The most checks of an account, including the running one. All start well before the pool's patience ends.
 _MOST_WAITING = 16
 _SECONDS_PER_REQUEST = 0.01
 
 UNDECIDED = frozenset({"too_many_nodes", "too_much_to_check", "too_deep"})
-"""The codes of what a small budget, or a stack that is almost full, leaves open."""
+"""Error codes of checks that a small budget, or an almost full stack, leaves undecided."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Charge = Callable[[int], Awaitable[None]]
-"""Takes what checking has cost: of how many more requests it is worth."""
+"""A callback that receives the cost of checking, as a number of further requests."""
 
 
 class ChecksWaiting(Unavailable):
-    """So many events of the account wait to be checked that no more can."""
+    """Too many events of the account wait to be checked."""
 
     def __init__(self) -> None:
         message = "Many events of this account take long to check, and wait for their turn; send it again."
@@ -47,7 +48,7 @@ class ChecksWaiting(Unavailable):
 
 
 class EventChecks:
-    """Checks events. Those of an account that take more go one after the other, accounts take turns."""
+    """Checks events. Expensive checks of an account run one after the other, and accounts take turns."""
 
     def __init__(self, pool: ProcessPool) -> None:
         self._pool = pool
@@ -56,17 +57,17 @@ class EventChecks:
     async def dedupe_value(
         self, target: RunTarget, payload: Any, request: Mapping[str, Any], charge: Charge
     ) -> str | None:
-        """The value of the workflow's `dedupe` for this event as JSON; None when it has none or gives null.
+        """Return the value of the workflow's `dedupe` for this event as JSON; None without one or for null.
 
         Args:
             target: the workflow.
             payload: the event.
-            request: what expressions may read of the request that it came with.
-            charge: takes what it has cost beyond what every event may.
+            request: the part of the request that expressions may read.
+            charge: receives the cost beyond what is free for every event.
 
         Raises:
             Invalid: it cannot be evaluated on this event.
-            ChecksWaiting, PoolBusy, WorkLost: it takes more than can be done at once, and could not be done.
+            ChecksWaiting, PoolBusy, WorkLost: it needs a process of the pool, and could not be done.
         """
         found = _dedupe_value(payload, target.trigger, request, INLINE_NODES)
         if isinstance(found, FieldError) and found.code in UNDECIDED:
@@ -80,10 +81,10 @@ class EventChecks:
     async def check_input(
         self, target: RunTarget, payload: Any, pointer: str, charge: Charge | None = None
     ) -> None:
-        """See whether the workflow takes this input, which stands at a pointer in the request.
+        """Check that the workflow accepts this input, which is at a pointer in the request.
 
         Raises:
-            Invalid: naming the places where it does not meet the `input_schema`.
+            Invalid: with the places where it violates the `input_schema`.
             ChecksWaiting, PoolBusy, WorkLost: as `dedupe_value`.
         """
         if target.spec.input_schema is not None:
@@ -97,7 +98,7 @@ class EventChecks:
         pointer: str,
         charge: Charge | None = None,
     ) -> None:
-        """See whether a value meets a schema of an account; else as `check_input`."""
+        """Check that a value matches a schema of an account; otherwise as `check_input`."""
         raw = orjson.dumps(payload)
         errors = _input_errors(payload, schema, pointer, len(raw), INLINE_CHECKS)
         if errors and errors[0].code in UNDECIDED:
@@ -115,15 +116,15 @@ class EventChecks:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> T:
-        """Do `work(payload, …)` in a process of the pool, in the account's turn.
+        """Run `work(payload, …)` in a process of the pool, in the account's turn.
 
         Args:
-            account: whose turn it is.
-            charge: takes what it has cost, if anybody pays.
+            account: the account whose turn it is.
+            charge: receives the cost, if an account pays.
             work: a function of a module.
             payload: its first argument, as JSON.
-            arguments: the others.
-            named: as well.
+            arguments: the other arguments.
+            named: the keyword arguments.
 
         Raises:
             ChecksWaiting, PoolBusy, WorkLost: it could not be done.
@@ -132,7 +133,8 @@ class EventChecks:
             raise ChecksWaiting
         self._waiting[account] += 1
         try:
-            # Not the place of the account's dry runs and checks: who has too many events can still mend it.
+            # A separate place from that of the account's dry runs and checks, so that the owner of too many
+            # events can still fix the workflow.
             owner = ("events", account)
             found, seconds = await self._pool.run(owner, None, _timed, work, payload, *arguments, **named)
         finally:
@@ -147,7 +149,7 @@ class EventChecks:
 def _timed(
     ask: Ask, work: Callable[Concatenate[Any, P], T], payload: bytes, *arguments: P.args, **named: P.kwargs
 ) -> tuple[T, float]:
-    """In a process of the pool: what came of the work, and the seconds of the processor that it took."""
+    """Run the work in a process of the pool; return its result and the processor time in seconds."""
     began = time.process_time()
     found = work(orjson.loads(payload), *arguments, **named)
     return found, time.process_time() - began

@@ -1,4 +1,4 @@
-"""Bulk jobs, as far as it takes the kinds of lookups: prices, what is recorded, the columns of results."""
+"""Bulk jobs, where they depend on the kinds of lookups: prices, recorded results, columns of results."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _STATUS_COLUMNS = ("error", "partial")
 
 
 def price_of(type: JobType) -> int:
-    """The most credits that the lookup of a row can cost."""
+    """Return the most credits that the lookup of a row can cost."""
     return min(KINDS[type].price, limit_of(type) or KINDS[type].price)
 
 
 def limit_of(type: JobType) -> int | None:
-    """The most results that the lookup of a row gives; None: as many as its kind does."""
+    """Return the most results that the lookup of a row returns; None for the kind's default."""
     return PEOPLE if type == "company" else None
 
 
 def found(
     chunk: Chunk, wanted: TargetRow, result: LookupResult, keyring: Keyring, *, given_up: bool = False
 ) -> RowAnswer:
-    """Say what is to be recorded of an answer.
+    """Return the record to store for an answer.
 
     Args:
         chunk: of the job.
         wanted: the target.
-        result: of its lookup.
-        keyring: hashes what is paid for by blocks.
-        given_up: some source was waited for in vain.
+        result: the answer.
+        keyring: hashes the identity of paid blocks.
+        given_up: whether a source was waited for in vain.
     """
     if suppressed(result.outcomes):
         error = DomainError("suppressed", "Nothing is to be looked up of this person.")
@@ -66,19 +66,18 @@ def found(
 
 
 def failed(chunk: Chunk, wanted: TargetRow, error: DomainError, *, given_up: bool = False) -> RowAnswer:
-    """Say that a target could not be looked up."""
-    # There is no body of a request in which the target stood somewhere.
+    """Return the record of a target that could not be looked up."""
+    # A job's target has no position in a request body, so the pointer is left out.
     told = error.errors[0] if isinstance(error, Invalid) else error
     text = orjson.dumps({"code": told.code, "message": told.message}).decode()
     return RowAnswer(chunk.job_id, wanted.number, wanted.row_count, error=text, given_up=given_up)
 
 
 class Table:
-    """The results of a job as a table: the given columns, `error`, `partial`, the found ones.
+    """The results of a job as a table: the given columns, `error`, `partial`, the found columns.
 
-    A job that leaves sources out has a column with their names besides: `left_out`.
-
-    A found column that is called as a given one is called `<type>.<name>`.
+    A job that leaves sources out also has the column `left_out` with their names. A found column with the
+    name of a given one is named `<type>.<name>`.
     """
 
     def __init__(
@@ -109,12 +108,12 @@ class Table:
         self.columns.append(chosen)
 
     def row(self, result: Result) -> list[Any]:
-        """The values of a row of a file; the error as `code: message`."""
+        """Return the values of a row of a file; the error as `code: message`."""
         error: Any = orjson.loads(result.error or "null")
         return self._values(result, error and f"{error['code']}: {error['message']}")
 
     def item(self, result: Result) -> dict[str, Any]:
-        """A row as an object, for JSON."""
+        """Return a row as an object, for JSON."""
         return dict(
             zip(self.columns, self._values(result, orjson.loads(result.error or "null")), strict=True)
         )
@@ -126,7 +125,7 @@ class Table:
 
 
 Places: TypeAlias = "Mapping[str, int | Places]"
-"""Name → the place of the field among all, or the same of the fields of a block."""
+"""Name → the index of the field among all, or the same for the fields of a block."""
 
 
 def _tree(paths: Sequence[str]) -> Places:
@@ -141,7 +140,7 @@ def _tree(paths: Sequence[str]) -> Places:
 
 
 def _fill(found: list[Any], places: Places, data: Mapping[str, Any]) -> None:
-    """Put in what an answer has, perhaps one of an earlier release that lacks some fields."""
+    """Fill in the values of an answer; one of an earlier release may lack some fields."""
     for name, place in places.items():
         value = data.get(name)
         if isinstance(place, int):

@@ -1,4 +1,4 @@
-"""Turns: of each owner so many pieces of work at a time in this process, however many it asks for at once."""
+"""Locks by key, which bound the concurrent work of each owner in this process."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Hashable
 from weakref import WeakValueDictionary
 
 
-class Turns:
-    """Semaphores by owner, which are there as long as somebody holds or awaits them."""
+class KeyedLocks:
+    """Semaphores by owner, which exist as long as a task holds or awaits them."""
 
     def __init__(self, places: int = 1) -> None:
         self._places = places
         self._semaphores: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
 
-    def of(self, owner: Hashable) -> asyncio.Semaphore:
-        """The semaphore of `owner`, for an `async with`."""
+    def hold(self, owner: Hashable) -> asyncio.Semaphore:
+        """Return the semaphore of `owner`; it is held within an `async with`."""
         return self._semaphores.setdefault(owner, asyncio.Semaphore(self._places))

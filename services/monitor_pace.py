@@ -1,7 +1,7 @@
-"""Which targets of a monitor's run wait for which sources, and until when.
+"""The waiting targets of a monitor's run: the sources they wait for, and until when.
 
-Sources that are over their limits have only those targets wait that lack them. A target is looked at again
-when one of its sources is open: one at a time for each source, and more while they come through.
+A source over its limit delays only the targets that need it. A target is looked up again when one of its
+sources is open: one at a time for each source, and more as long as they succeed.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 NOBODY = ""
-"""Stands for the source of a target that waits for none, but for another try."""
+"""The source name of a target that waits for no source, but for a retry."""
 
 
 @dataclass(eq=False)
 class WaitingTarget:
-    """A target that is still to be looked at.
+    """A target that is still to be looked up.
 
     Attributes:
-        tries: how often it was looked at once more because of another failure than limits.
+        tries: the retries after other failures than limits.
         due: not before this moment.
-        sources: those that it waits for; none before it was looked at.
-        waits_for: the one of these for which it is looked at now.
+        sources: the sources that it waits for; empty before the first lookup.
+        waits_for: the source among these that triggered the current lookup.
     """
 
     position: int
@@ -35,12 +35,12 @@ class WaitingTarget:
 
 @dataclass
 class Pace:
-    """The targets that are left of a chunk.
+    """The remaining targets of a chunk.
 
     Attributes:
         now: the clock.
-        ends: from this moment on, no target waits.
-        left: all that are left and not looked at now, in their order.
+        ends: the moment from which on no target waits.
+        left: all remaining targets that are not being looked up, in order.
     """
 
     now: Callable[[], float]
@@ -52,11 +52,11 @@ class Pace:
 
     @property
     def is_over(self) -> bool:
-        """Whether no target may wait any more."""
+        """Return whether the time for waiting is over."""
         return self.now() >= self.ends
 
     def take(self) -> WaitingTarget | None:
-        """Take the next target that need not wait; None if all must."""
+        """Take the next target that need not wait; return None if all must."""
         for place, one in enumerate(self.left):
             name = self._open_source(one)
             if name is not None:
@@ -66,7 +66,10 @@ class Pace:
         return None
 
     def land(self, one: WaitingTarget, waits: Mapping[str, float]) -> bool:
-        """Note for which limited sources, and how many seconds, a target that was looked at would wait.
+        """Record which limited sources a finished target would wait for, and for how many seconds.
+
+        Returns:
+            Whether it waits; it does not if none of the sources opens in time.
 
         Returns:
             Whether it waits: it does not if none of them is open again in time.
@@ -83,17 +86,17 @@ class Pace:
         return True
 
     def put_back(self, one: WaitingTarget, sources: Iterable[str] = (), seconds: float = 0.0) -> None:
-        """Have a target wait for these sources, and at least so long."""
+        """Put a target back, to wait for these sources and at least this long."""
         one.sources, one.due = frozenset(sources), self.now() + seconds
         self.left.append(one)
         self.left.sort(key=lambda each: each.position)
 
     def seconds(self) -> float:
-        """Return how long all that is left has to wait."""
+        """Return how long all remaining targets have to wait."""
         return max(0.0, min(self.waits().values(), default=0.0))
 
     def waits(self) -> dict[str, float]:
-        """Return what is left waits for: the sources, with the seconds until each is open."""
+        """Return the sources that the remaining targets wait for, with the seconds until each opens."""
         waits: dict[str, float] = {}
         for one in self.left:
             for name in one.sources or (NOBODY,):
@@ -102,7 +105,7 @@ class Pace:
         return waits
 
     def _open_source(self, one: WaitingTarget) -> str | None:
-        """The source for which a target can be looked at now; None if it has to wait."""
+        """Return the source that lets a target be looked up now; None if the target has to wait."""
         if one.due > self.now():
             return None
         if self.is_over or not one.sources:

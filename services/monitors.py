@@ -1,4 +1,4 @@
-"""Monitors, as far as it takes the kinds of lookups: which fields there are, and the columns of a file."""
+"""Monitors, where they depend on the kinds of lookups: the fields, and the columns of a file."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _STATUS_COLUMNS = ("target", "has_changes", "changed_fields", "error", "silent")
 
 
 def check_plan(type: TargetType, plan: MonitorSettings) -> list[FieldError]:
-    """Find all that is wrong with what was chosen of a monitor, but for its list.
+    """Return all errors in the settings of a monitor, except for its list.
 
     Args:
-        type: what its targets are.
-        plan: what was chosen. With neither frequency nor cron nothing of these is wrong.
+        type: the type of its targets.
+        plan: the settings. A plan without frequency and cron has no errors in these.
     """
     fields = list(_field_errors(type, plan))
     conditions = [] if fields else check_conditions(type, plan.when, plan.tracked_fields, plan.ignored_fields)
@@ -79,7 +79,7 @@ def _tolerance_errors(tolerance: Mapping[str, float], type: TargetType, known: K
 
 
 def _movable_fields(type: TargetType, known: Known) -> Iterator[str]:
-    """The fields that can have a tolerance: numbers, texts and arrays of texts, and members of objects."""
+    """Yield the fields that can have a tolerance: numbers, texts, arrays of texts, members of objects."""
     for field, members in known.items():
         annotation = annotation_of(KINDS[type].answer, field)
         if members:
@@ -91,7 +91,7 @@ def _movable_fields(type: TargetType, known: Known) -> Iterator[str]:
 
 
 def with_warnings(view: MonitorView, lookups: Lookups) -> MonitorView:
-    """Add which sources have the runs of a monitor go at their pace."""
+    """Add warnings about the sources that slow down the runs of a monitor."""
     calendar = Calendar(view.frequency, view.cron, view.timezone, view.created_at)
     chosen = view.monitor_type, view.tracked_fields, view.ignored_fields
     return view.model_copy(update={"warnings": warn(*chosen, calendar, view.target_count, lookups)})
@@ -105,20 +105,20 @@ def warn(
     count: int,
     lookups: Lookups,
 ) -> list[dict[str, str]]:
-    """Name the sources that have the runs of a monitor go at their pace, and those that it leaves out.
+    """Return warnings about the sources that slow down the runs of a monitor, and about those left out.
 
     Args:
-        type: what its targets are.
+        type: the type of its targets.
         tracked: its `tracked_fields`.
         ignored: its `ignored_fields`.
-        calendar: when it runs.
-        count: how many targets it has.
+        calendar: its schedule.
+        count: the number of its targets.
         lookups: of this process.
     """
     fields = None
     if tracked or ignored:
         fields = watch(type, known_fields(KINDS[type].answer), tracked, ignored).keys()
-    asked = lookups.asked_for(type, fields)
+    asked = lookups.select_sources(type, fields)
     return warnings_of_monitor(asked, count, calendar.period().total_seconds())
 
 
@@ -126,7 +126,7 @@ def require_own_targets(locked: LockedMonitor) -> None:
     """Refuse to change the targets of a monitor that watches a list.
 
     Raises:
-        Conflict: it does; with its `list_id`.
+        Conflict: it watches one; with its `list_id`.
     """
     list_id = locked.row["list_id"]
     if list_id is not None:
@@ -135,16 +135,16 @@ def require_own_targets(locked: LockedMonitor) -> None:
 
 
 def columns(type: TargetType) -> list[str]:
-    """The columns of a file with results: the target, how it went, and the fields of its answer."""
+    """Return the columns of a file of results: the target, its status, and the fields of its answer."""
     return [*_STATUS_COLUMNS, *known_fields(KINDS[type].answer)]
 
 
 def row_of(result: Result, names: Sequence[str]) -> list[Any]:
-    """A result as a row of a file.
+    """Return a result as a row of a file.
 
     Args:
-        result: what to show.
-        names: the columns, as `columns` gives them.
+        result: the result.
+        names: the columns, as `columns` returns them.
     """
     data: Any = orjson.loads(result.data or "null")
     error: Any = orjson.loads(result.error or "null")
@@ -157,7 +157,7 @@ def row_of(result: Result, names: Sequence[str]) -> list[Any]:
 
 
 def _value(data: Any, path: str) -> Any:
-    """The value of a dotted field; None where the answer, perhaps of an earlier release, has none."""
+    """Return the value of a dotted field; None if the answer, perhaps of an earlier release, has none."""
     for name in path.split("."):
         data = cast(dict[str, Any], data).get(name) if isinstance(data, dict) else None
     return data

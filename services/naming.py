@@ -1,4 +1,4 @@
-"""Names in place of ids: a document may name the workflows, and the monitor, that it refers to."""
+"""Names in place of ids: a document may refer to workflows and the monitor by name."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _NOUNS: tuple[Noun, ...] = ("workflow", "monitor")
 
 
 async def resolve_names(connection: Connection, account_id: UUID, document: Any) -> tuple[Any, list[Finding]]:
-    """Put ids in the place of names, and find the names that several objects have.
+    """Replace names by ids, and find the names that several objects have.
 
-    What is an id stays one. A name that nothing has becomes the id that nothing has: validation says so.
+    Ids stay unchanged. A name of no object is replaced by an id of no object, which validation then reports.
 
     Args:
         connection: any.
-        account_id: whose objects they are.
+        account_id: the owner of the objects.
         document: JSON, of any shape. It is not changed.
 
     Returns:

@@ -1,4 +1,4 @@
-"""How long work that nobody waits for should wait for sources that are over their limits."""
+"""The waiting times of background work for sources that are over their limits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from providers.sources.base import Kind, RemoteSource, Source
 from settings import Rate
 
 SHORT_SECONDS = 60.0
-"""How long a source may have an answer wait that others have given already."""
+"""The longest wait for a source when other sources have answered already."""
 
 PATIENCE_SECONDS, LONGEST_SECONDS = 600.0, 86_400.0
-"""After how long without any progress an answer is taken as it is, and a failure as one."""
+"""Seconds without progress after which an answer is accepted as it is, and a failure as final."""
 
 OUTAGE_SECONDS = 120.0
-"""The same for a failure where sources were left alone because they fail."""
+"""The same for a failure where sources were not asked because they keep failing."""
 
-# How long after a failure of another sort it is tried once more.
+# The delays of the retries after another sort of failure.
 _AGAIN_SECONDS = (2.0, 10.0)
 
 
@@ -33,14 +33,14 @@ def wait_for_more(
     idle_seconds: float,
     asked: Collection[str] = frozenset(),
 ) -> float | None:
-    """How long an answer should wait for sources that were over their limits; None if it is good as it is.
+    """Return how long an answer should wait for sources that were over their limits; None if it need not.
 
     Args:
         result: the answer.
         fields: the only dotted fields and blocks that are wanted; None for all.
-        idle_seconds: for how long waiting has led to nothing.
-        asked: the sources that were asked for it before, and gave nothing that was kept: while it waits for
-            others they are asked again, and nobody waits for that.
+        idle_seconds: how long waiting has brought no progress.
+        asked: the sources that were asked for it before without an answer to store. They are asked again
+            while it waits for others, but it does not wait for them.
     """
     limited = [
         (source, outcome.retry_after or 1.0)
@@ -55,13 +55,13 @@ def wait_for_more(
 
 
 def _is_enough(result: LookupResult, fields: Collection[str] | None) -> bool:
-    """Whether all fields are wanted, and those that are the answer of the kind are there."""
+    """Return whether all fields are wanted, and one of the kind's main fields is known."""
     main = KINDS[result.kind].main
     return fields is None and any(result.value(path) is not None for path in main)
 
 
 def _is_missed(source: Source, result: LookupResult, needed: Collection[str]) -> bool:
-    """Whether a field that is wanted has no value without the source, or is one that all sources add to."""
+    """Return whether a wanted field has no value without the source, or collects values of all sources."""
     kind = KINDS[result.kind]
     return any(
         within(path, needed) and (result.value(path) is None or _adds(kind, path)) for path in source.fields
@@ -75,13 +75,13 @@ def _adds(kind: Kind, path: str) -> bool:
 def wait_for_any(
     error: AllProvidersFailed, tries: int, idle_seconds: float, refused: Collection[str] = frozenset()
 ) -> tuple[float, bool] | None:
-    """How long what nobody has answered should wait; None if it has failed.
+    """Return how long a failed lookup should wait; None if the failure is final.
 
     Args:
-        error: how.
-        tries: how often it was tried once more because of another failure than limits.
-        idle_seconds: for how long waiting has led to nothing.
-        refused: the sources that have not taken this query before: they will not the next time.
+        error: the failure.
+        tries: the retries after other failures than limits.
+        idle_seconds: how long waiting has brought no progress.
+        refused: the sources that rejected this query before, and will do so again.
 
     Returns:
         Seconds, and whether they are those until some source may be asked again.
@@ -96,7 +96,7 @@ def wait_for_any(
 
 
 def _waits(error: AllProvidersFailed, refused: Collection[str]) -> Iterable[tuple[float, float]]:
-    """When sources that were not asked can be asked again, and how long waiting for that may last."""
+    """Yield the seconds until each unasked source can be asked, and the longest allowed wait for it."""
     for report in error.details["providers"]:
         if report["name"] in refused:
             continue
@@ -108,7 +108,7 @@ def _waits(error: AllProvidersFailed, refused: Collection[str]) -> Iterable[tupl
 
 
 def name_left_out(asked: AskedSources) -> list[dict[str, str]]:
-    """Say which sources jobs and monitors leave out, and why; a list of warnings."""
+    """Return a list of warnings: the sources that jobs and monitors leave out, with the reason."""
     return [
         {
             "code": "bulk_use",
@@ -121,16 +121,16 @@ def name_left_out(asked: AskedSources) -> list[dict[str, str]]:
 def pace_of(
     asked: AskedSources, kind: str, fields: Collection[str] | None, count: int
 ) -> list[tuple[RemoteSource, float]]:
-    """Say how many seconds each source needs for so many targets of callers that wait.
+    """Return how many seconds each source needs for this many targets of waiting callers.
 
-    It takes so long if nobody else asks the source, and longer if somebody does. Left out are sources without
-    limits, and those that can add nothing to what this machine knows.
+    The time is longer if other callers use the source. Left out are sources without limits, and those that
+    can add nothing to the data on this machine.
 
     Args:
-        asked: who is asked for these fields, by `Lookups.asked_for`.
+        asked: the sources for these fields, from `Lookups.select_sources`.
         kind: `ip` …
         fields: the only dotted fields and blocks that are wanted; None for all.
-        count: how many targets.
+        count: the number of targets.
     """
     return [
         (source, _least_seconds(source.spec.rates, count)) for source in _paced_sources(asked, kind, fields)
@@ -140,7 +140,7 @@ def pace_of(
 def _paced_sources(asked: AskedSources, kind: str, fields: Collection[str] | None) -> Iterable[RemoteSource]:
     rules = KINDS[kind].rules
     here = {path for source in asked.local if source.spec.dataset for path in source.fields}
-    # What lists tell, they tell of few.
+    # Lists know few targets, so they do not make other sources needless.
     filled = {path for path in here if rules.get(path) not in (*UNIONS, "any_true")}
     needed = None if fields is None else KINDS[kind].needed(fields)
     for source in asked.remote:
@@ -150,12 +150,12 @@ def _paced_sources(asked: AskedSources, kind: str, fields: Collection[str] | Non
 
 
 def _least_seconds(rates: Iterable[Rate], count: int) -> float:
-    """Return after how many seconds the last of so many requests can be sent."""
+    """Return after how many seconds the last of this many requests can be sent."""
     return _seconds_until(sorted(rates, key=lambda rate: rate.seconds), max(0, count - 1))
 
 
 def _seconds_until(rates: Sequence[Rate], number: int) -> float:
-    """Return when a request can be sent before which there were so many, by windows from short to long."""
+    """Return when a request can be sent after this many others; windows come from short to long."""
     if not rates:
         return 0
     *shorter, longest = rates
@@ -164,11 +164,11 @@ def _seconds_until(rates: Sequence[Rate], number: int) -> float:
 
 
 def warnings_of(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
-    """Say which sources a job leaves out, which will have it go at their pace, and how long that takes.
+    """Return warnings: the sources that a job leaves out, and those that slow it down, with the duration.
 
     Args:
-        asked: who is asked for its fields.
-        job: as it was accepted.
+        asked: the sources for its fields.
+        job: the accepted job.
     """
     return [*name_left_out(asked), *_slow_sources(asked, job)]
 
@@ -181,7 +181,7 @@ def _slow_sources(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
     for source in _paced_sources(asked, job.type, job.fields):
         rates = source.spec.rates
         awaited = [rate for rate in rates if rate.seconds / share_of_waiting(rate) <= SHORT_SECONDS]
-        # Rows for which a long window has no place are answered by others.
+        # Rows beyond the capacity of a long window are answered without that source.
         rows = min([job.total_rows, *(share_of_waiting(rate) for rate in rates if rate not in awaited)])
         seconds = _least_seconds(awaited, rows)
         if seconds > SHORT_SECONDS:
@@ -196,11 +196,11 @@ def _slow_sources(asked: AskedSources, job: JobView) -> list[dict[str, str]]:
 
 
 def warnings_of_monitor(asked: AskedSources, count: int, period: float) -> list[dict[str, str]]:
-    """Say which sources will have the runs of a monitor go at their pace, or need longer than a period.
+    """Return warnings: the sources that slow a monitor's runs down, or need longer than a period.
 
     Args:
-        asked: who is asked for its fields.
-        count: how many targets it has.
+        asked: the sources for its fields.
+        count: the number of its targets.
         period: seconds from one run to the next.
     """
     warnings = name_left_out(asked)

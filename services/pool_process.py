@@ -1,4 +1,4 @@
-"""A process of the pool: it reads what to do from its standard input, and writes what came of it."""
+"""A process of the pool: it reads work from its standard input, and writes the results."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple
 
 LENGTH_BYTES = 4
-# Beyond what such a process needs by itself, enough for the largest input and all that is made of it.
+# In addition to the process's own needs: enough for the largest input and everything derived from it.
 _MEMORY_BYTES = 1024 * 1024 * 1024
-# Those that answer requests go first.
+# Processes that answer requests have priority.
 _NICENESS = 5
 
 
-class Done(NamedTuple):
-    """The work is done; anything else that is written is a question."""
+class WorkResult(NamedTuple):
+    """The result of finished work; any other message is a question."""
 
     result: Any
 
 
 def framed(message: Any) -> bytes:
-    """A message as it goes over a pipe: its length, then itself."""
+    """Return a message in the form for a pipe: its length, then the message."""
     pickled = pickle.dumps(message)
     return len(pickled).to_bytes(LENGTH_BYTES) + pickled
 
 
 def _read(file: BinaryIO) -> Any:
-    """The next message. Raises EOFError where the one that sends them has gone."""
+    """Return the next message. Raises EOFError if the sender has gone."""
     length = int.from_bytes(file.read(LENGTH_BYTES))
     return pickle.loads(file.read(length))
 
@@ -37,10 +37,10 @@ def _read(file: BinaryIO) -> Any:
 def main() -> None:
     """Work until the standard input ends."""
     os.nice(_NICENESS)
-    with suppress(OSError, ValueError):  # where the system knows no such limit
+    with suppress(OSError, ValueError):  # where the system has no such limit
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     orders, results = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what is printed is no result
+    os.dup2(2, 1)  # printed text must not mix with results
 
     def say(message: Any) -> None:
         results.write(framed(message))
@@ -55,4 +55,4 @@ def main() -> None:
             work, arguments, named = _read(orders)
         except EOFError:
             return
-        say(Done(work(ask, *arguments, **named)))
+        say(WorkResult(work(ask, *arguments, **named)))

@@ -1,8 +1,8 @@
-"""Work that keeps a processor busy, done in processes beside this one.
+"""Processor-bound work, done in processes beside this one.
 
-Threads would share the interpreter with the event loop, so that whoever asks for much keeps all others
-waiting. A process of the pool waits for nobody, gives way to those that answer requests, has bounded memory,
-and can be killed: then only the work that it was doing is lost.
+Threads would share the interpreter with the event loop, so expensive work would delay all other requests. A
+process of the pool yields to processes that answer requests, has bounded memory, and can be killed; only its
+current work is lost then.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import logs
 from models.errors import Unavailable
 from process import python_like_this
-from services.keyed_locks import Turns
-from services.pool_process import LENGTH_BYTES, Done, framed
+from services.keyed_locks import KeyedLocks
+from services.pool_process import LENGTH_BYTES, WorkResult, framed
 
 _SIZE = 2
-# What counts its work is done within one or two, also on a busy machine.
+# Work with a counted budget ends within one or two seconds, even on a busy machine.
 _SECONDS = 20.0
 _PATIENCE_SECONDS = 30.0
-# What evaluates the expressions of strangers needs no secret.
+# Code that evaluates foreign expressions needs no secrets.
 _KEPT_FROM_IT = ("VEDETTE_", "TEMPORAL_", "DATABASE_URL")
 _PROGRAM = "from services.pool_process import main; main()"
 _ROOT = Path(__file__).absolute().parents[1]
@@ -37,48 +37,48 @@ _log = logs.get(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 Ask = Callable[[Any], Any]
-"""What the work may call: it sends a question to whoever ordered the work, and gives the answer."""
+"""A callback for the work: it sends a question to the caller of `run`, and returns the answer."""
 
 
 class WorkLost(Unavailable):
-    """The process that did the work has ended, or was ended since it took too long."""
+    """The process that did the work ended, or was killed because it took too long."""
 
     def __init__(self) -> None:
         super().__init__("work_lost", "The process that worked on this ended before it was done; try again.")
 
 
 class PoolBusy(Unavailable):
-    """Others have so much work that this was not begun."""
+    """The work could not be started, because the pool is busy."""
 
     def __init__(self) -> None:
         super().__init__("too_busy", "Too many others have work of this kind; try again.", retry_after=5)
 
 
 class ProcessPool:
-    """Up to two processes, started when they are first needed, or before (`warm`)."""
+    """Up to two processes, started on first use, or before (`warm`)."""
 
     def __init__(self, seconds: float = _SECONDS, patience: float = _PATIENCE_SECONDS) -> None:
         """Prepare.
 
         Args:
-            seconds: after which a process is killed that is not done.
-            patience: seconds that work waits to be begun.
+            seconds: after which a busy process is killed.
+            patience: seconds that work waits to be started.
         """
         self._seconds = seconds
         self._patience = patience
         self._places = asyncio.Semaphore(_SIZE)
-        self._turns = Turns()
+        self._locks = KeyedLocks()
         self._processes: set[Process] = set()
         self._idle: list[Process] = []
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of those that run."""
+        """Return the process ids of the running processes."""
         return [process.pid for process in self._processes if process.returncode is None]
 
     @property
     def busy(self) -> int:
-        """How many have work."""
+        """Return the number of processes that have work."""
         return len(self._processes) - len(self._idle)
 
     async def run(
@@ -89,23 +89,24 @@ class ProcessPool:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> T:
-        """Do `work(ask, …)` in a process of the pool.
+        """Run `work(ask, …)` in a process of the pool.
 
         Args:
-            owner: whose work it is. An owner has one place at a time, however much it asks for at once.
-            answer: gives the answers to what the work asks.
+            owner: the owner of the work. An owner has one process at a time, however much it requests at
+                once.
+            answer: answers the questions of the work.
             work: a function of a module, which the process imports.
-            arguments: for it; they and the result are pickled.
-            named: as well.
+            arguments: its arguments; they and the result are pickled.
+            named: the keyword arguments.
 
         Raises:
-            PoolBusy: it could not be begun in time.
-            WorkLost: the process has ended, by itself, by somebody else or by its time.
+            PoolBusy: it could not be started in time.
+            WorkLost: the process ended, was killed, or exceeded its time.
         """
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(self._patience):
-                    await held.enter_async_context(self._turns.of(owner))
+                    await held.enter_async_context(self._locks.hold(owner))
                     await held.enter_async_context(self._places)
             except TimeoutError:
                 raise PoolBusy from None
@@ -124,9 +125,9 @@ class ProcessPool:
                     await self._end(process)
 
     async def warm(self, work: Callable[[Ask], object]) -> None:
-        """Start all processes and have each do `work`, whose module they import: nobody waits for that later.
+        """Start all processes and run `work` in each, so that later callers need not wait for its imports.
 
-        One that is lost meanwhile is started when it is needed.
+        A process that is lost meanwhile is started on its next use.
         """
         with suppress(WorkLost, PoolBusy):
             await asyncio.gather(*(self.run(place, None, work) for place in range(_SIZE)))
@@ -145,7 +146,7 @@ class ProcessPool:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", _PROGRAM, stdin=PIPE, stdout=PIPE, cwd=_ROOT,
             env={name: value for name, value in os.environ.items() if not name.startswith(_KEPT_FROM_IT)},
-            start_new_session=True,  # the terminal's Ctrl-C is not for it: it ends with its standard input
+            start_new_session=True,  # the terminal's Ctrl-C must not end it: it ends with its standard input
             **python_like_this(),
         )  # fmt: skip
         self._processes.add(process)
@@ -166,7 +167,7 @@ async def _done(process: Process, answer: Callable[[Any], Awaitable[Any]] | None
         await process.stdin.drain()
         length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES))
         said = pickle.loads(await process.stdout.readexactly(length))
-        if isinstance(said, Done):
+        if isinstance(said, WorkResult):
             return said.result
         assert answer is not None
         message = await answer(said)

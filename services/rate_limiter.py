@@ -1,7 +1,7 @@
-"""Decides which requests pass a rate limit, for this process.
+"""The decision which requests pass a rate limit, for this process.
 
-Requests that wait for a decision at the same moment are decided together, in one statement. A subject whose
-window is full is refused from memory, without SQL, until the window has room again.
+Requests that wait for a decision at the same moment are decided together, in one statement. A subject with a
+full window is refused from memory, without SQL, until the window has room again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from models.limits import Admission, Subject
 from settings import Rate, Settings
 
 _MOST_BLOCKED = 10_000
-# Where more than requests is counted.
+# Limits that count more than requests.
 _REASONS = {
     "ingest": "Too many events, or too much work with them: where one takes more than 2 ms to check,"
     " each started 10 ms counts as one more."
@@ -27,13 +27,13 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Decision:
-    """A request may pass.
+    """The decision that a request may pass.
 
     Attributes:
         name: of the limit.
         rate: of the limit.
         remaining: how many more may pass now.
-        admission: what the log says of it.
+        admission: the record in the log.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Decision:
     admission: Admission
 
     def headers(self) -> dict[str, str]:
-        """The `RateLimit` headers that say so."""
+        """Return the `RateLimit` headers for the decision."""
         return _headers(self.name, self.rate, self.remaining, self.admission.room_in)
 
 
@@ -63,12 +63,13 @@ class Limiter:
         self._task: asyncio.Task[None] | None = None
 
     async def check(self, name: str, subject: str, *, remember: bool = True) -> Decision | None:
-        """Count a request; None when the limit is off.
+        """Count a request; return None if the limit is off.
 
         Args:
             name: of a setting `VEDETTE_LIMIT_<NAME>`, in lower case.
-            subject: who is counted.
-            remember: refuse from memory until the window has room; not for requests that may be given back.
+            subject: the subject that is counted.
+            remember: refuse from memory until the window has room; not for requests that may be uncounted
+                later.
 
         Raises:
             RateLimited: the window is full.
@@ -84,14 +85,14 @@ class Limiter:
             if remember:
                 self._block((name, subject), admission.room_in)
             raise _refusal(name, rate, admission.room_in)
-        # Those who were decided together share out what was left, in the order they came.
+        # Requests decided together share the remaining room, in the order they came.
         remaining = rate.requests - admission.used + (admission.admitted - 1 - place)
         return Decision(name, rate, max(0, remaining), admission)
 
     async def charge(self, name: str, subject: str, requests: int) -> Decision | None:
-        """Count so many more requests, for what one that has passed has cost; None when the limit is off.
+        """Count further requests, as the cost of one that has passed; return None if the limit is off.
 
-        What the window has no room for is forgotten.
+        A count beyond the room of the window is dropped.
         """
         rate: Rate | None = getattr(self._settings, f"limit_{name}")
         if rate is None:
@@ -109,7 +110,7 @@ class Limiter:
         return future
 
     async def _decide(self) -> None:
-        """Decide for all who wait, then for all who came meanwhile, until nobody waits."""
+        """Decide for all waiting requests, and then for those that arrived meanwhile, until none waits."""
         while self._asked:
             asked, self._asked = self._asked, {}
             try:
@@ -117,7 +118,7 @@ class Limiter:
                     counts = {subject: (len(item.waiting), item.rate) for subject, item in asked.items()}
                     found = await limits.admit(connection, counts)
             except Exception as error:
-                # Whoever waits gets the error: it is theirs to answer.
+                # Each waiting caller gets the error, and answers it.
                 for future in (future for item in asked.values() for future in item.waiting):
                     if not future.done():
                         future.set_exception(error)

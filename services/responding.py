@@ -1,4 +1,4 @@
-"""What a workflow's `respond` makes of a run that has completed."""
+"""The rendering of a workflow's `respond` for a completed run."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from services.event_checks import UNDECIDED, Charge, ChecksWaiting, EventChecks
 from services.process_pool import PoolBusy, WorkLost
 
 
-class Failed(NamedTuple):
-    """It could not be rendered: why, without a value of the run."""
+class RenderingFailed(NamedTuple):
+    """A failed rendering, with the reason, without values of the run."""
 
     code: str
     message: str
@@ -33,17 +33,17 @@ class Failed(NamedTuple):
 
 async def respond(
     database: Database, checks: EventChecks, target: RunTarget, run: RunView, charge: Charge
-) -> Response | Failed | None:
-    """The answer that the workflow gives for a run; None where it says nothing of it.
+) -> Response | RenderingFailed | None:
+    """Return the workflow's answer for a run; None if it defines none for it.
 
-    It is that of the version which the run ran.
+    The answer is that of the version that the run used.
 
     Args:
-        database: has what the run object does not.
-        checks: do what takes long, in the account's turn.
-        target: the workflow, as of now.
-        run: one of it, which has ended.
-        charge: takes what it has cost beyond what every event may.
+        database: holds values that the run object lacks.
+        checks: runs expensive rendering, in the account's turn.
+        target: the workflow as it is now.
+        run: a finished run of it.
+        charge: receives the cost beyond what is free for every event.
     """
     entry = target.spec
     if run.workflow_version != target.version:
@@ -57,20 +57,20 @@ async def respond(
     roots = {reference.root for reference in ResponseTemplates(given).references}
     values = await _values(database, run, roots)
     if values is None:
-        return Failed("", f"It reads values of more than {ROOM} bytes.")
+        return RenderingFailed("", f"It reads values of more than {ROOM} bytes.")
     scope = await _scope(database, run, entry.name, roots, values)
     found = _rendered(scope, given, INLINE_NODES)
-    if isinstance(found, Failed) and found.code in UNDECIDED:
+    if isinstance(found, RenderingFailed) and found.code in UNDECIDED:
         try:
             raw = orjson.dumps(scope)
             return await checks.pooled(target.account_id, charge, _rendered, raw, given, MAX_NODES)
         except (ChecksWaiting, PoolBusy, WorkLost) as error:
-            return Failed(error.code, error.message)
+            return RenderingFailed(error.code, error.message)
     return found
 
 
 async def _values(database: Database, run: RunView, roots: set[str]) -> dict[str, Any] | None:
-    """Read what the templates name, the event as `trigger`; None where it is too much."""
+    """Return the values that the templates name, with the event as `trigger`; None if they are too large."""
     every = WHOLE_SCOPE in roots
     stored = {step.id: step.output for step in run.steps if every or roots & {"steps", step.id}}
     if every or "trigger" in roots:
@@ -90,7 +90,7 @@ async def _values(database: Database, run: RunView, roots: set[str]) -> dict[str
 async def _scope(
     database: Database, run: RunView, name: str, roots: set[str], values: dict[str, Any]
 ) -> dict[str, Any]:
-    """What the templates read: of the steps what later ones would, of one that was skipped null."""
+    """Return the scope of the templates: steps as later steps read them, and null for a skipped step."""
     every = WHOLE_SCOPE in roots
     scope = dict(values)
     if every or "workflow" in roots:
@@ -112,10 +112,10 @@ async def _scope(
     return scope
 
 
-def _rendered(scope: Mapping[str, Any], given: Respond, nodes: int) -> Response | Failed:
+def _rendered(scope: Mapping[str, Any], given: Respond, nodes: int) -> Response | RenderingFailed:
     try:
         return ResponseTemplates(given).render(scope, Budget(nodes))
     except RespondError as error:
-        return Failed("", str(error))
+        return RenderingFailed("", str(error))
     except ExpressionError as error:
-        return Failed(error.code, error.message)
+        return RenderingFailed(error.code, error.message)

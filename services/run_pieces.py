@@ -1,4 +1,4 @@
-"""A stored value of a run as JSON, read while it is sent: in memory there is one piece of it."""
+"""A stored value of a run as JSON, read while it is sent, with one piece in memory at a time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ async def stream_value(database: Database, found: Source | Sequence[Source]) -> 
     """Yield a value in pieces; no connection is held between them.
 
     Args:
-        database: has it.
-        found: where it stands; several are the groups of items that make an array.
+        database: holds it.
+        found: its location; several are the groups of items of an array.
     """
     if isinstance(found, Source):
         empty = True

@@ -1,6 +1,6 @@
-"""Waiting for runs and jobs: woken by their notifications, with a look at the row now and then.
+"""The waiting for runs and jobs: notifications wake the waiting tasks, and the row is read now and then.
 
-What several watch is looked at once for all of them in this process.
+Tasks of this process that watch the same object share these reads.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ from models.runs import runs
 from models.runs.run_results import Result, read_payload
 from models.runs.run_views import RunView
 
-# How long whoever waits relies on being woken; longer while notifications are heard: they are seldom lost.
+# The time between reads without a notification; longer while notifications are received, because they are
+# rarely lost.
 _LOOK_SECONDS = 1.0
 _HEARING_SECONDS = 5.0
-# Who has just accepted a run begins to wait for it a moment later: about as many end meanwhile, at the most.
+# A caller that has just accepted a run starts to wait a moment later; about this many runs end meanwhile, at
+# most.
 _MOST_HEARD = 1024
 
 Seen = TypeVar("Seen")
 Look = Callable[[Seen | None], Awaitable[Seen | None]]
-"""Looks at something, and gives what it finds; what it has found last, or None, where that is nothing new."""
+"""Reads an object. It takes its last finding, or None, and returns a new one, or None if nothing has changed.
+"""
 
 
 class Watch(Generic[Seen]):
-    """Something that one task looks at for all who watch it.
+    """An object that one task reads for all watchers.
 
     Attributes:
-        task: looks at it.
-        watchers: how many watch.
-        seen: what the last look found.
-        version: how often a look found something new.
-        error: why there will be no more looks.
+        task: reads the object.
+        watchers: the number of watchers.
+        seen: the last finding.
+        version: the number of findings so far.
+        error: the exception that ended the reading.
     """
 
     task: asyncio.Task[None]
@@ -49,18 +52,18 @@ class Watch(Generic[Seen]):
         self._news = asyncio.Event()
 
     def publish(self, seen: Seen) -> None:
-        """Give something new to all who watch."""
+        """Pass a new finding to all watchers."""
         self.seen = seen
         self.version += 1
         self.wake()
 
     def wake(self) -> None:
-        """Wake all who watch."""
+        """Wake all watchers."""
         self._news.set()
         self._news = asyncio.Event()
 
     async def wait(self, version: int, seconds: float) -> None:
-        """Wait until there is something newer than a version, at most `seconds`."""
+        """Wait until there is a newer version, at most `seconds`."""
         if self.version == version and self.error is None and not self.task.done():
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -70,17 +73,17 @@ class Watch(Generic[Seen]):
 
 
 class Watcher(Generic[Seen]):
-    """One who watches."""
+    """One watcher of an object."""
 
     def __init__(self, watch: Watch[Seen]) -> None:
         self._watch = watch
         self._version = 0
 
     async def next(self, seconds: float) -> Seen | None:
-        """Return what is new since the last call; None after `seconds` without news, or if nobody looks.
+        """Return a new finding since the last call; None after `seconds`, or if reading has ended.
 
         Raises:
-            Exception: what the look has raised.
+            Exception: an exception of the reading.
         """
         await self._watch.wait(self._version, seconds)
         if self._watch.version == self._version:
@@ -90,48 +93,50 @@ class Watcher(Generic[Seen]):
 
 
 class RunWaiter:
-    """Who waits for which run or job, in this process. `finished` is the handler of `FINISHED_CHANNEL`.
+    """The tasks that wait for runs and jobs, in this process.
 
-    `closed`: nobody should wait any longer, since the process is about to stop.
+    `wake_finished` is the handler of `FINISHED_CHANNEL`.
+
+    `closed`: no task should wait any longer, because the process is about to stop.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self._watches: dict[Hashable, Watch[Any]] = {}
-        # The runs whose ends were heard last, the latest at the end, with their results if those were told.
+        # The runs whose ends were received last, latest at the end, with their results if those were sent.
         self._heard: dict[str, Result | None] = {}
-        # The runs that end at the same moment are read in one statement.
+        # Runs that end at the same moment are read in one statement.
         self._ended: MicroBatcher[UUID, RunView | None] = MicroBatcher(self._read, most=256)
         self._listener: Listener | None = None
         self.closed = False
 
     def listen_with(self, listener: Listener) -> None:
-        """Learn of runs that ended from `listener`, which calls `finished`."""
+        """Receive the ends of runs from `listener`, which calls `wake_finished`."""
         self._listener = listener
 
     def close(self) -> None:
-        """The process is about to stop: wake everybody, so that nobody holds it up."""
+        """Wake every waiting task, so that the process can stop without delay."""
         self.closed = True
         for events in self._waiting.values():
             for event in events:
                 event.set()
 
-    def finished(self, payload: str) -> None:
-        """Wake those who wait for the runs with these comma-separated ids."""
+    def wake_finished(self, payload: str) -> None:
+        """Wake the tasks that wait for the runs with these comma-separated ids."""
         for run_id in payload.split(","):
             self._heard.setdefault(run_id, None)
             self.wake(run_id)
         while len(self._heard) > _MOST_HEARD:
             del self._heard[next(iter(self._heard))]
 
-    def told(self, payload: str) -> None:
-        """Keep the results of runs whose ends are about to be told."""
+    def store_results(self, payload: str) -> None:
+        """Store the results of runs whose ends will be announced next."""
         for result in read_payload(payload):
             self._heard[str(result.run_id)] = result
 
     def wake(self, id: str) -> None:
-        """Wake those who watch what has this id."""
+        """Wake the tasks that watch the object with this id."""
         for event in self._waiting.get(id, ()):
             event.set()
 
@@ -139,13 +144,13 @@ class RunWaiter:
     def watch(
         self, key: Hashable, id: UUID, look: Look[Seen], pause: Callable[[], float]
     ) -> Generator[Watcher[Seen]]:
-        """Watch something together with all who give the same key.
+        """Watch an object together with all callers that pass the same key.
 
         Args:
-            key: what is watched, and by whose right: the first one's `look` is used for all.
-            id: of the run or job, whose notifications lead to a look at once.
-            look: looks at it.
-            pause: seconds until the next look without a notification.
+            key: the object and the permission to read it: the first caller's `look` is used for all.
+            id: of the run or job whose notifications cause a read at once.
+            look: reads the object.
+            pause: seconds until the next read without a notification.
         """
         watch = cast(Watch[Seen] | None, self._watches.get(key))
         if watch is None:
@@ -171,7 +176,7 @@ class RunWaiter:
                         watch.publish(seen)
                     await woken(notified, pause())
         except Exception as error:
-            watch.error = error  # raised for each who watches
+            watch.error = error  # raised for each watcher
         finally:
             self._forget(key, watch)
             watch.wake()
@@ -182,7 +187,7 @@ class RunWaiter:
 
     @contextmanager
     def _notified(self, id: UUID) -> Generator[asyncio.Event]:
-        """Give an event that is set when the run has ended or the job has got further."""
+        """Yield an event that is set when the run has ended or the job has progressed."""
         event, key = asyncio.Event(), str(id)
         self._waiting.setdefault(key, set()).add(event)
         try:
@@ -193,14 +198,14 @@ class RunWaiter:
                 del self._waiting[key]
 
     async def wait(self, run_id: UUID, seconds: float, *, new: bool = False) -> RunView | None:
-        """Wait until the run has ended, at most `seconds`; the run as it has, whosever it is.
+        """Wait until the run has ended, at most `seconds`; return the run, whichever account owns it.
 
         Its larger values are left out.
 
         Args:
             run_id: the run.
-            seconds: how long at most.
-            new: it has been accepted a moment ago, so its end is yet to be heard, unless it just was.
+            seconds: the longest wait.
+            new: whether it was accepted a moment ago, so that its end is still to be received.
         """
         found = await self._wait(run_id, seconds, new, None)
         assert not isinstance(found, Result), "results are given for a version"
@@ -209,7 +214,7 @@ class RunWaiter:
     async def wait_for_result(
         self, run_id: UUID, seconds: float, *, new: bool, version: int
     ) -> RunView | Result | None:
-        """Wait as `wait`; the result alone if it was told, and the run is of this version of its workflow."""
+        """Wait as `wait`; return only the result if it was sent and the version matches."""
         return await self._wait(run_id, seconds, new, version)
 
     async def _wait(

@@ -1,4 +1,4 @@
-"""How many saves of workflows an account does at a time, so that others keep connections and processors."""
+"""The limit on concurrent saves of workflows per account, which protects connections and processors."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from models.errors import Unavailable
-from services.keyed_locks import Turns
+from services.keyed_locks import KeyedLocks
 
 AT_A_TIME = 2
-"""Of an account, in a process of the API."""
+"""The most concurrent saves of an account, in a process of the API."""
 
 _PATIENCE_SECONDS = 10.0
 
 
 class SavesInProgress(Unavailable):
-    """The account saves so many workflows that this save was not begun."""
+    """The account has so many saves in progress that this one was not started."""
 
     def __init__(self) -> None:
         message = "Other workflows of this account are being saved; send this again."
@@ -25,19 +25,19 @@ class SavesInProgress(Unavailable):
 
 
 class SavePlaces:
-    """The places of each account; who finds none free waits a little."""
+    """The places for saves of each account. A caller that finds none free waits briefly."""
 
     def __init__(self) -> None:
-        self._turns = Turns(AT_A_TIME)
+        self._locks = KeyedLocks(AT_A_TIME)
 
     @asynccontextmanager
     async def hold(self, account_id: UUID) -> AsyncGenerator[None]:
         """Hold a place for the block.
 
         Raises:
-            SavesInProgress: none was free in time.
+            SavesInProgress: no place became free in time.
         """
-        place = self._turns.of(account_id)
+        place = self._locks.hold(account_id)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await place.acquire()

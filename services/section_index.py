@@ -1,4 +1,4 @@
-"""A search over sections of text: those that have the words of a query, ranked by BM25, with excerpts."""
+"""A search over sections of text: the sections with the words of a query, ranked by BM25, with excerpts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_RESULTS = 20
 _MOST_TERMS = 16
 _EXCERPT = 300
 
-# BM25's usual constants, and how often a word of a heading counts.
+# BM25's usual constants, and the weight of a word in a heading.
 _SATURATION, _LENGTH_SHARE = 1.2, 0.6
 _OF_HEADING, _OF_TITLE = 5, 3
 
@@ -38,10 +38,10 @@ class Section:
 
     Attributes:
         page: the name of the page.
-        headings: those above it and its own, from the page's down.
-        anchor: of it within the page.
+        headings: its heading and those above it, from the page's down.
+        anchor: of the section within the page.
         text: its Markdown, with its heading.
-        weight: what its scores are multiplied by.
+        weight: the factor for its scores.
     """
 
     page: str
@@ -51,8 +51,8 @@ class Section:
     weight: float = 1.0
 
 
-class Found(NamedTuple):
-    """A section that fits, the paragraph of it that fits best (shortened, without marks), and how well."""
+class SectionMatch(NamedTuple):
+    """A matching section, its best matching paragraph (shortened, without markup), and the score."""
 
     section: Section
     excerpt: str
@@ -69,7 +69,7 @@ class SectionIndex:
     """Finds sections by their words."""
 
     def __init__(self, sections: Sequence[Section]) -> None:
-        """Index the sections, of which there is at least one."""
+        """Index the sections, of which there must be at least one."""
         self._sections = sections
         self._paragraphs = [
             [_Paragraph(text, Counter(_terms(text))) for text in _paragraphs(section.text)]
@@ -84,12 +84,12 @@ class SectionIndex:
                 self._found_in[term][number] = count
         self._usual_length = sum(self._lengths) / len(self._lengths)
 
-    def search(self, query: str, limit: int) -> list[Found]:
-        """The sections that fit the words of `query` best, the best first.
+    def search(self, query: str, limit: int) -> list[SectionMatch]:
+        """Return the sections that match the words of `query` best, best first.
 
         Args:
-            query: words in any order; what is beyond 200 characters or 16 words is not read.
-            limit: how many at most, from 1 to 20.
+            query: words in any order; only the first 200 characters and 16 words are read.
+            limit: the most sections, from 1 to 20.
         """
         terms = list(dict.fromkeys(_terms(query[:LONGEST_QUERY])))[:_MOST_TERMS]
         scores: dict[int, float] = defaultdict(float)
@@ -103,19 +103,19 @@ class SectionIndex:
                 damped = count + _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length)
                 scores[number] += rarity * count * (_SATURATION + 1) / damped
                 covered[number] += rarity
-        # Who has all of the words comes before who has one of them often.
+        # A section with all of the words ranks above one with a single word many times.
         ranked = {
             number: score * self._sections[number].weight * covered[number] / wanted
             for number, score in scores.items()
         }
         best = sorted(ranked, key=lambda number: (-ranked[number], number))
         return [
-            Found(self._sections[number], self._excerpt(number, terms), round(ranked[number], 3))
+            SectionMatch(self._sections[number], self._excerpt(number, terms), round(ranked[number], 3))
             for number in best[: max(1, min(limit, MOST_RESULTS))]
         ]
 
     def _rarity(self, term: str) -> float:
-        """How much a term says: the more, the fewer sections have it."""
+        """Return the weight of a term: the fewer sections have it, the more."""
         having = len(self._found_in.get(term, ()))
         return math.log(1 + (len(self._sections) - having + 0.5) / (having + 0.5))
 
@@ -127,23 +127,23 @@ class SectionIndex:
 
 
 def plain(text: str) -> str:
-    """The text without Markdown's marks and the addresses of links, on one line."""
+    """Return the text without Markdown markup and link addresses, on one line."""
     return " ".join(_MARKS.sub("", _LINK.sub(r"\1", text)).strip(" |\n").split())
 
 
 def shortened(text: str, length: int) -> str:
-    """The text, or as many whole words of it as `length` allows."""
+    """Return the text, or as many whole words of it as `length` allows."""
     return text if len(text) <= length else text[:length].rpartition(" ")[0] + " …"
 
 
 def _paragraphs(text: str) -> list[str]:
-    """What people read of a section: its paragraphs, items and rows, plain."""
+    """Return the readable parts of a section: its paragraphs, items and rows, as plain text."""
     blocks = _PARAGRAPH_END.split(_HEAD_OR_FENCE.sub("", text))
     return [paragraph for block in blocks if (paragraph := plain(block))]
 
 
 def _counts(section: Section, paragraphs: Sequence[_Paragraph]) -> Counter[str]:
-    """How often each term stands in a section; those of headings count more."""
+    """Return the frequency of each term in a section; terms in headings count more."""
     counts: Counter[str] = Counter()
     for paragraph in paragraphs:
         counts.update(paragraph.terms)
@@ -154,7 +154,7 @@ def _counts(section: Section, paragraphs: Sequence[_Paragraph]) -> Counter[str]:
 
 
 def _terms(text: str) -> Iterator[str]:
-    """The words of a text as the index knows them; those joined by `_.-/` whole, and in their parts too."""
+    """Yield the indexed words of a text; words joined by `_.-/` both whole and in parts."""
     for word in _WORD.findall(text.lower()):
         parts: list[str] = _PART.findall(word)
         if len(parts) > 1:
@@ -164,7 +164,7 @@ def _terms(text: str) -> Iterator[str]:
 
 @lru_cache(4096)
 def _stem(word: str) -> str:
-    """A word without the endings of English that matter least, so that `retries` finds `retrying`."""
+    """Return a word without its most common English endings, so that `retries` finds `retrying`."""
     if len(word) < 4 or not word.isalpha():
         return word
     for ending, instead in (("ies", "y"), ("ied", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", "")):
@@ -177,7 +177,7 @@ def _stem(word: str) -> str:
 
 
 def _around(paragraph: str, wanted: Collection[str]) -> str:
-    """What of a paragraph stands around the first of the terms that are wanted."""
+    """Return the part of a paragraph around the first wanted term."""
     if len(paragraph) <= _EXCERPT:
         return paragraph
     first = (word.start() for word in _WORD.finditer(paragraph) if not {*_terms(word[0])}.isdisjoint(wanted))

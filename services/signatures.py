@@ -1,8 +1,8 @@
-"""Who has sent an event: its signature is held against the secret that the workflow's trigger names.
+"""The verification of an event's sender: its signature against the secret that the trigger names.
 
-A signature counts for the bytes of the body as they came. One that has been seen can be sent again by whoever
-saw it: those with a time are refused when it is more than five minutes off, and what comes again until then
-is found by a key that only the sender could have chosen (`repeat_key`).
+A signature covers the raw bytes of the body. A captured one can be sent again by others. Those with a time
+are therefore refused when it is more than five minutes off, and repeats until then are found by a key that
+only the sender could have chosen (`repeat_key`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from models.runs.acceptance import MAX_DEDUPE_LENGTH
 from sealing import Keyring, UnsealError
 
 MIN_KEY_BYTES = 16
-"""What a signing secret has at least: one that is shorter, or empty, can be guessed from one signature."""
+"""The least length of a signing secret: a shorter one can be guessed from one signature."""
 TOLERANCE_SECONDS = 300
-"""How far the time of a signature may be from ours, in either direction."""
+"""The greatest difference between a signature's time and ours, in either direction."""
 
-# Who changes a secret need not wait longer.
+# A changed secret takes effect after this time.
 _SECRETS_SECONDS = 2.0
 _PREFIX = "whsec_"
 _TIME = re.compile("[0-9]{1,12}")
@@ -42,7 +42,7 @@ Headers = Mapping[str, str]
 
 
 class InvalidSignature(DomainError):
-    """The signature of an event is missing, malformed, wrong or too old: which, only its sender can know."""
+    """The signature of an event is missing, malformed, wrong or too old; only its sender can know which."""
 
     def __init__(self, headers: Sequence[str]) -> None:
         named = " and ".join(headers)
@@ -51,11 +51,12 @@ class InvalidSignature(DomainError):
 
 
 class Signed(NamedTuple):
-    """A signature that is the sender's.
+    """A valid signature of the sender.
 
     Attributes:
-        scheme: which it is.
-        name: of what was signed: the id of the message if that was signed too, else a digest of all of it.
+        scheme: its scheme.
+        name: identifies the signed content: the message id if that was signed too, else a digest of
+            everything.
     """
 
     scheme: str
@@ -63,13 +64,13 @@ class Signed(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    """What a request says of its signature, unchecked.
+    """The unchecked signature of a request.
 
     Attributes:
-        digests: the HMAC-SHA256s, one of which should be right: there are more while a secret is replaced.
-        prefix: what was signed before the body.
-        timestamp: when, as decimal digits; None if the scheme has no time.
-        message_id: that is part of `prefix`.
+        digests: HMAC-SHA256s, one of which should be right; there are several while a secret is replaced.
+        prefix: the signed text before the body.
+        timestamp: the time as decimal digits; None if the scheme has no time.
+        message_id: the message id within `prefix`.
     """
 
     digests: list[bytes]
@@ -79,11 +80,11 @@ class _Claim(NamedTuple):
 
 
 class _Scheme(NamedTuple):
-    """How a service signs.
+    """The signing scheme of a service.
 
     Attributes:
-        headers: where the claim stands; the last one is the signature.
-        read: reads the values of these; those that are missing are empty.
+        headers: the headers of the signature; the last one holds the digests.
+        read: parses the values of these; missing ones are empty.
         event_id: the field of the body that stays the same when the event is sent again.
     """
 
@@ -96,7 +97,7 @@ def _standard(values: Sequence[str]) -> _Claim:
     message_id, timestamp, signatures = values
     parts = (part.partition(",") for part in signatures.split())
     digests = [_from_base64(text) for version, _, text in parts if version == "v1"]
-    # A dot in the id would let a part of the body be taken for the time.
+    # With a dot in the id, a part of the body could pass as the time.
     if not message_id or "." in message_id:
         return _Claim([])
     return _Claim(digests, f"{message_id}.{timestamp}.", timestamp, message_id)
@@ -133,7 +134,7 @@ _SCHEMES = {
 }
 
 SIGNED_BY = {name: scheme.headers for name, scheme in _SCHEMES.items()}
-"""By the name of a scheme, the headers that are its signature."""
+"""Scheme name → the headers of its signature."""
 
 
 def _from_hex(text: str) -> bytes:
@@ -148,18 +149,18 @@ def _from_base64(text: str) -> bytes:
 
 
 def verify(signature: Signature, secret: str, headers: Headers, body: bytes, now: float) -> Signed:
-    """See whether a request was signed with the secret.
+    """Verify that a request was signed with the secret.
 
     Args:
-        signature: how the workflow wants its events signed.
+        signature: the workflow's settings for signatures.
         secret: its value.
-        headers: of the request, by names in whatever case.
-        body: its very bytes.
+        headers: of the request, by names in any case.
+        body: its raw bytes.
         now: in Unix seconds.
 
     Raises:
         InvalidSignature: it was not, or not within the last five minutes.
-        ValueError: the secret is none for this scheme, or can be guessed.
+        ValueError: the secret is invalid for this scheme, or easy to guess.
     """
     key = _key(signature.scheme, secret)
     scheme, names = _SCHEMES[signature.scheme], headers_of(signature)
@@ -176,9 +177,10 @@ def verify(signature: Signature, secret: str, headers: Headers, body: bytes, now
 
 
 def headers_of(signature: Signature) -> tuple[str, ...]:
-    """The headers of a request that are its signature; the last of them is the one that can be renamed.
+    """Return the request headers that hold the signature; the last of them can be renamed.
 
-    Standard Webhooks are known under other names, such as `svix-signature`: then the others are renamed, too.
+    Standard Webhooks exist under other names, such as `svix-signature`; the other headers are then renamed,
+    too.
     """
     names, own = _SCHEMES[signature.scheme].headers, signature.header
     if own is None:
@@ -190,7 +192,7 @@ def headers_of(signature: Signature) -> tuple[str, ...]:
 
 
 def flaw_of(scheme: str, secret: str) -> str | None:
-    """Say what is wrong with the value of a secret that is to sign by a scheme; None if nothing is."""
+    """Return why a secret must not be used for a scheme, or None if it may."""
     try:
         _key(scheme, secret)
     except ValueError as flaw:
@@ -199,10 +201,10 @@ def flaw_of(scheme: str, secret: str) -> str | None:
 
 
 def _key(scheme: str, secret: str) -> bytes:
-    """Give the key of a secret.
+    """Return the signing key of a secret.
 
     Raises:
-        ValueError: it is none for the scheme, or can be guessed.
+        ValueError: it is invalid for the scheme, or easy to guess.
     """
     key = secret.encode()
     if scheme == "standard-webhooks":
@@ -217,12 +219,12 @@ def _key(scheme: str, secret: str) -> bytes:
 
 
 def repeat_key(signed: Signed, payload: Any) -> str:
-    """What an event has in common with its repeats, whoever sends them.
+    """Return a key that an event shares with its repeats, whoever sends them.
 
-    It is taken from what was signed alone, since everything else can be changed by who sends a captured
-    request again. Standard Webhooks sign an id. Stripe and Slack sign each attempt anew, but the event in the
-    body keeps its id. GitHub's deliveries have an id that is not signed, and a body that no other event has.
-    Of `hmac-sha256` the body is all that is known: who sends equal bodies, or a captured one, starts one run.
+    It depends on signed content alone, because anyone who repeats a captured request can change the rest.
+    Standard Webhooks sign an id. Stripe and Slack sign each attempt anew, but the event in the body keeps its
+    id. GitHub's deliveries have an unsigned id, and a unique body. With `hmac-sha256` only the body is known:
+    equal bodies, or a captured one, start one run.
     """
     field = _SCHEMES[signed.scheme].event_id
     event_id = cast(dict[str, Any], payload).get(field or "") if isinstance(payload, dict) else None
@@ -249,7 +251,7 @@ class Signatures:
         """Prepare.
 
         Args:
-            database: for the secrets.
+            database: holds the secrets.
             keyring: opens them.
         """
         self._database = database
@@ -257,16 +259,16 @@ class Signatures:
         self._known: dict[tuple[UUID, str], _Known] = {}
 
     async def check(self, target: RunTarget, headers: Headers, body: bytes) -> Signed:
-        """See whether an event was signed as the trigger of its workflow asks, which must ask for it.
+        """Verify that an event was signed as the trigger of its workflow requires, which must require it.
 
         Args:
             target: the workflow.
-            headers: of the request, by names in whatever case.
-            body: its very bytes.
+            headers: of the request, by names in any case.
+            body: its raw bytes.
 
         Raises:
             InvalidSignature: it was not.
-            Conflict: the secret is gone, is none for the scheme, or can be guessed.
+            Conflict: the secret was deleted, is invalid for the scheme, or easy to guess.
         """
         assert isinstance(target.trigger, WebhookTrigger) and target.trigger.signature is not None
         signature = target.trigger.signature
@@ -281,7 +283,7 @@ class Signatures:
         raise Conflict("signing_secret_unusable", message)
 
     async def _secret(self, account_id: UUID, name: str) -> str | None:
-        """The value of a secret; None if it is gone, or cannot be opened."""
+        """Return the value of a secret; None if it was deleted, or cannot be opened."""
         key, now = (account_id, name), time.monotonic()
         known = self._known.get(key)
         if known is None or known.until < now:

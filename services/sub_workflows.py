@@ -1,4 +1,4 @@
-"""Workflows that workflows name: whether they are there, and whether none runs itself by way of others."""
+"""Workflows that workflows refer to: whether they exist, and whether one runs itself through others."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _TOO_DEEP = f"Workflows may run each other at most {MAX_DEPTH} deep."
 async def errors_of(
     connection: Connection, account_id: UUID, automation_id: UUID | None, document: Any
 ) -> list[Finding]:
-    """Find what is wrong with the workflows that a document names.
+    """Return the errors of the workflow references in a document.
 
     Args:
         connection: any.
-        account_id: whose it is.
-        automation_id: the workflow that it is to be; None for a new one.
+        account_id: the owner.
+        automation_id: the workflow that it will be stored as; None for a new one.
         document: JSON, of any shape.
     """
     named = dict(_named(document))
@@ -49,7 +49,13 @@ async def errors_of(
 async def check_at_last(
     connection: Connection, account_id: UUID, automation_id: UUID, definition: Definition
 ) -> None:
-    """See once more that a workflow does not run itself, in the transaction that stores what it runs.
+    """Check again that a workflow does not run itself, in the transaction that stores its references.
+
+    Two workflows that are changed at the same moment to run each other are both valid alone. The later change
+    waits here for the earlier one, and is rejected.
+
+    Raises:
+        Invalid: it would run itself now.
 
     Two that are changed at a moment to run each other are both fine by themselves: the later one waits here.
 
@@ -68,10 +74,10 @@ async def check_at_last(
 async def _find_wrong(
     connection: Connection, account_id: UUID, automation_id: UUID | None, children: set[UUID]
 ) -> tuple[set[UUID], set[UUID]]:
-    """Return those of the children that lead back to the workflow, and those that lead too deep.
+    """Return the children that lead back to the workflow, and those that lead too deep.
 
-    A level has each workflow once, by however many ways it is reached: the walk costs at most `MAX_DEPTH`
-    times the edges of the account.
+    A level has each workflow once, however many paths reach it: the walk costs at most `MAX_DEPTH` times the
+    edges of the account.
     """
     own = {automation_id} - {None}
     levels = [children]
@@ -87,7 +93,7 @@ async def _find_wrong(
 async def _lead_to(
     connection: Connection, account_id: UUID, levels: Sequence[set[UUID]], ends: Sequence[set[UUID]]
 ) -> set[UUID]:
-    """Return those of the first level from which a way leads to an end of a level."""
+    """Return the workflows of the first level with a path to an end of a level."""
     found = set[UUID]()
     for level, end in zip(reversed(levels), reversed(ends), strict=True):
         parents = (
@@ -98,7 +104,7 @@ async def _lead_to(
 
 
 def _named(document: Any) -> Iterator[tuple[str, UUID]]:
-    """The workflows that a document names, as far as it can be read, each by its pointer."""
+    """Yield the workflows that a document names, each by its pointer, ignoring unreadable parts."""
     whole = cast(dict[str, Any], document) if isinstance(document, dict) else {}
     places: list[tuple[str, Any]] = [("/on_failure/workflow_id", whole.get("on_failure"))]
     steps = whole.get("steps")

@@ -1,4 +1,4 @@
-"""Looking at a target again: its answer and what was known of it → what is to be recorded."""
+"""The comparison of a target's new answer with its stored one, and the record that follows from it."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from models.monitors.snapshots import Snapshot, carry_over, content_hash
 from providers.lookup.composition import compose
 from providers.lookup.coverage import answering, is_heard_of, silences
 from providers.lookup.replay import WHOLE, editions, filled_up, retell, said
-from providers.lookup.result import REFUSING, LookupResult, Outcomes, outcome_of, suppressed
+from providers.lookup.result import REFUSING, LookupResult, SourceResults, outcome_of, suppressed
 from providers.registry import KINDS
 from providers.sources.base import Kind, Query
 
 Stored = tuple[bytes, bytes]
-"""The hash of what was known of a target, and that itself, as `models.monitors.queue` keeps them."""
+"""The hash of a target's stored snapshot, and the snapshot, as `models.monitors.queue` stores them."""
 
 
 class Watching:
-    """What is the same for all targets of a chunk."""
+    """The settings that all targets of a chunk share."""
 
     def __init__(
         self, chunk: Chunk, network_of: Callable[[str], str] | None = None, *, patient: bool = False
     ) -> None:
-        """Prepare, from what the monitor tracks.
+        """Prepare, from the fields that the monitor tracks.
 
         Args:
             chunk: of the run.
             network_of: address → its network and country; without it, addresses are compared as they are.
-            patient: targets have waited for sources that are over their limits, as long as they could.
+            patient: whether targets have already waited as long as possible for sources over their limits.
         """
         self._chunk = chunk
         self._patient = patient
         self.kind: Kind = KINDS[chunk.type]
         known = known_fields(self.kind.answer)
         self._forms = watch(self.kind.name, known)
-        # The data may be replaced meanwhile: an address is asked for once, and both times the same.
+        # The data may be replaced meanwhile, so each address is resolved once for both comparisons.
         network_of = network_of and cache(network_of)
         self._allowed = watch(self.kind.name, known, (), (), chunk.tolerance, network_of)
         self._watch = watch(
@@ -58,16 +58,17 @@ class Watching:
         self._dating = Dating(chunk.created_at, DEFAULTS[chunk.type].dates)
         self._conditions = read_conditions(chunk.when)
         self.absent: dict[str, Reason] = {}
-        """The sources of tracked fields that never had a key or are left out, as far as answers have told."""
+        """The sources of tracked fields that never had a key or are left out, as reported by answers so far.
+        """
 
     @property
     def max_age(self) -> float:
-        """How old a kept answer may be, in seconds, to count as one of this run.
+        """The greatest age of a cached answer, in seconds, that counts as one of this run.
 
-        One that the run before has seen tells nothing of what has changed since. One from before the monitor
-        was made is no baseline.
+        An answer that the previous run used cannot show a later change, and one from before the monitor's
+        creation is no baseline.
         """
-        # What was heard since the run began, for a target that waits, need not be asked again.
+        # An answer since the start of the run is recent enough for a target that waits.
         began = self._chunk.started_at
         own = 0.0 if began is None else (datetime.now(UTC) - began).total_seconds()
         if self._chunk.full_refresh:
@@ -79,7 +80,7 @@ class Watching:
     def waits_of(self, looked: LookupResult | DomainError) -> dict[str, float]:
         """Return for how many seconds each source of tracked fields is over its limit.
 
-        Of a source with a server for each registry, the name is that of the server too.
+        For a source with one server per registry, the name includes the server.
         """
         outcomes = self._outcomes(looked)
         limited = self._limited(outcomes)
@@ -91,18 +92,18 @@ class Watching:
             if source.spec.name in limited and outcome.detail != REFUSING
         }
 
-    def _limited(self, outcomes: Outcomes) -> set[str]:
-        """The sources of tracked fields that are over their limits, also those that nobody waits for."""
+    def _limited(self, outcomes: SourceResults) -> set[str]:
+        """Return the sources of tracked fields that are over their limits, waited for or not."""
         found = silences(self.kind, outcomes, self._watch)
         return {name for name, why in found.items() if why == "limited"}
 
     def judge(self, position: int, target: str, stored: Stored | None, result: LookupResult) -> TargetResult:
-        """Compare the answer of a target with what was known of it.
+        """Compare the answer of a target with its stored snapshot.
 
         Args:
             position: of the target in the run.
             target: in its normal form.
-            stored: what was known of it; None if nothing was.
+            stored: the snapshot; None if there is none.
             result: of its lookup.
         """
         if suppressed(result.outcomes):
@@ -111,7 +112,7 @@ class Watching:
         last = None if stored is None else snapshots.load(stored[1])
         moment = datetime.now(UTC)
         query = self.kind.normalise(target, "")
-        # As it will be read: what is equal now is equal then.
+        # In the form in which it will be read, so that equal values stay equal.
         words = orjson.loads(orjson.dumps(said(result.outcomes)))
         new = carry_over(last, words, moment, editions(result.outcomes))
 
@@ -142,15 +143,15 @@ class Watching:
         )
 
     def fail(self, position: int, target: str, stored: Stored | None, error: DomainError) -> TargetResult:
-        """Say that a target could not be looked up: what was known of it stands."""
+        """Return the record of a target that could not be looked up; its snapshot stays."""
         silent = self._silent(self._outcomes(error), None if stored is None else snapshots.load(stored[1]))
-        # There is no body of a request in which the target stood somewhere.
+        # A monitor's target has no position in a request body, so the pointer is left out.
         message = error.errors[0].message if isinstance(error, Invalid) else error.message
         unheard = bool(self._limited(self._outcomes(error)))
         return replace(self._failed(position, target, error.code, message), silent=silent, unheard=unheard)
 
-    def _outcomes(self, looked: LookupResult | DomainError) -> Outcomes:
-        """What became of the sources; of a failure, as far as it names them."""
+    def _outcomes(self, looked: LookupResult | DomainError) -> SourceResults:
+        """Return the outcomes of the sources; for a failure, of those that it names."""
         if isinstance(looked, LookupResult):
             return looked.outcomes
         reports = {report["name"]: report for report in looked.details.get("providers", ())}
@@ -169,10 +170,10 @@ class Watching:
             chunk.run_id, position, chunk.monitor_id, target, error=error, forgotten=forgotten
         )
 
-    def _silent(self, outcomes: Outcomes, last: Snapshot | None) -> str | None:
-        """Name the sources of tracked fields that were not heard.
+    def _silent(self, outcomes: SourceResults, last: Snapshot | None) -> str | None:
+        """Return the silent sources of tracked fields, as JSON.
 
-        That a source never had a key leaves an answer incomplete if the monitor names its fields.
+        A source that never had a key makes an answer incomplete only if the monitor names its fields.
         """
         silent: list[dict[str, Any]] = []
         details = {source.spec.name: outcome.detail for source, outcome in outcomes}

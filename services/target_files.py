@@ -1,4 +1,4 @@
-"""Tables of targets that an account uploads: which column has the targets, and what each of its cells is."""
+"""Tables of targets that an account uploads: the column with the targets, and the checks of its cells."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EMPTY = FieldError("", "empty_target", "The cell has no target.")
 
 _NO_WORD = re.compile(r"[^\w]|_")
 _EMAIL_NAMES = ("email", "emailaddress", "mail", "mailaddress", "workemail", "businessemail")
-# As they are without case, spaces and punctuation, the likeliest first.
+# Without case, spaces and punctuation, the likeliest first.
 _NAMES = {
     "email": _EMAIL_NAMES,
     "breach": _EMAIL_NAMES,
@@ -35,12 +35,12 @@ _NAMES = {
     "darkweb": ("query", "search", "searchterm", "keyword", "term", "q"),
 }
 _ALWAYS = ("target", "targets")
-# The types whose targets can be told from other texts, and as targets of which kind they are told.
+# The types whose targets can be recognised among other texts, each with the kind that recognises them.
 _TOLD = {kind: kind for kind in ("email", "ip", "phone", "domain")} | {"breach": "email", "validate": "email"}
 
 Batch: TypeAlias = "list[Row]"
 Checking: TypeAlias = "tuple[ProcessPool, UUID, str]"
-"""What `check_targets` needs beside the texts."""
+"""The arguments of `check_targets` except for the texts."""
 
 
 class Upload:
@@ -60,10 +60,10 @@ class Upload:
         self._batches = batches
 
     async def rows(self) -> AsyncGenerator[list[RowInput]]:
-        """The rows in their order, in batches of at most 1,000. They can be read once.
+        """Yield the rows in order, in batches of at most 1,000. They can be read once.
 
         Raises:
-            BadCsv: at the batch in which a row is wrong.
+            BadCsv: at the batch with an invalid row.
             PoolBusy, WorkLost: as `check_targets`.
         """
         async with aclosing(self.numbered_rows()) as batches:
@@ -71,7 +71,7 @@ class Upload:
                 yield [row for _, row in batch]
 
     async def numbered_rows(self) -> AsyncGenerator[list[tuple[int, RowInput]]]:
-        """The same, each row with its number in the file, from 1 and with the header."""
+        """Yield the same rows, each with its number in the file, from 1 and including the header."""
         async with aclosing(self._batches) as batches:
             async for batch in batches:
                 numbers = [row.number for row in batch]
@@ -99,19 +99,19 @@ async def open_csv(
     column: str | None,
     most_rows: int = Bounds.rows,
 ) -> Upload:
-    """Open a CSV file: its first rows are read, and the column with the targets is found.
+    """Open a CSV file, read its first rows, and find the column with the targets.
 
     Args:
-        pool: where targets are checked.
-        account_id: whose file it is.
+        pool: checks the targets.
+        account_id: the owner of the file.
         type: the kind of lookup that the targets are for.
-        chunks: the file's bytes, however they are cut; they are read once.
-        column: the name of the column, of whatever case. Without it, the column is known by a usual name for
-            the type, or is the only one, or the one in whose first rows most targets of the type stand.
-        most_rows: how many rows the file may have.
+        chunks: the file's bytes, in pieces of any size; they are read once.
+        column: the name of the column, in any case. Without it, the column is the one with a usual name for
+            the type, or the only one, or the one whose first rows hold the most targets of the type.
+        most_rows: the most rows of the file.
 
     Raises:
-        BadCsv: the file is none, is beyond the bounds, or has no header, no rows or no such column.
+        BadCsv: the file is not CSV, exceeds the bounds, or has no header, no rows or no such column.
         PoolBusy, WorkLost: as `check_targets`.
     """
     reader = CsvReader(chunks, Bounds(rows=most_rows))
@@ -125,7 +125,7 @@ async def open_csv(
         raise BadCsv("column_required", reader.header_number, message)
     kinds = {"email", "ip", _TOLD.get(type, "email")}
     if column is not None:
-        kinds.discard("domain")  # such as `company.name`, which may well be the name of a column
+        kinds.discard("domain")  # such as `company.name`, which may well be a column's name
     for kind in kinds:
         if (await check_targets(pool, account_id, kind, [header[found][: LONGEST + 1]])).targets:
             message = "This is a target already; the first row must be a header that names the columns."
@@ -139,7 +139,7 @@ def open_targets(pool: ProcessPool, account_id: UUID, type: str, targets: Sequen
 
 
 async def _found(checking: Checking, header: list[str], rows: Batch) -> int | None:
-    """The column that has the targets, as far as one can tell."""
+    """Return the index of the column with the targets, or None if it is unclear."""
     if len(header) == 1:
         return 0
     names = [_NO_WORD.sub("", name).casefold() for name in header]
@@ -150,7 +150,7 @@ async def _found(checking: Checking, header: list[str], rows: Batch) -> int | No
 
 
 async def _fullest(checking: Checking, width: int, rows: Batch) -> int | None:
-    """The column in which most of these rows have a target; None where that is not one alone."""
+    """Return the column where most of these rows have a target; None if two columns tie."""
     pool, account_id, type = checking
     if type not in _TOLD:
         return None
@@ -184,5 +184,5 @@ async def _preceded(first: Batch, others: AsyncGenerator[Batch]) -> AsyncGenerat
 async def _table(targets: Sequence[str]) -> AsyncGenerator[Batch]:
     for start in range(0, len(targets), _BATCH_ROWS):
         batch = targets[start : start + _BATCH_ROWS]
-        # As in a file, whose first row is the header.
+        # Numbered as in a file, whose first row is the header.
         yield [Row(number, [target]) for number, target in enumerate(batch, start + 2)]

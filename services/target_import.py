@@ -1,4 +1,4 @@
-"""Targets of a file on their way into a list or a monitor: what is none is counted and named by its row."""
+"""Targets of a file on their way into a list or a monitor; invalid ones are counted and reported by row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_NAMED = 1_000
 
 
 class InvalidRow(NamedTuple):
-    """A row without a target: its number, the text of its cell, and what is wrong with that."""
+    """A row without a valid target: its number, the text of its cell, and the error."""
 
     number: int
     text: str
@@ -22,12 +22,12 @@ class InvalidRow(NamedTuple):
 
 
 class TargetImport:
-    """A file that is imported.
+    """The import of a file.
 
     Attributes:
         column: the name of the column that has the targets.
-        rows: how many rows were read so far.
-        invalid_rows: how many of them have no target.
+        rows: the number of rows read so far.
+        invalid_rows: the number of rows without a valid target.
         invalid: the first 1,000 of these.
     """
 
@@ -39,13 +39,13 @@ class TargetImport:
         self.invalid: list[InvalidRow] = []
 
     def read(self) -> AsyncGenerator[list[tuple[int, RowInput]]]:
-        """The rows in their order, in batches; see `Upload.numbered_rows`."""
+        """Yield the rows in order, in batches; see `Upload.numbered_rows`."""
         return self._upload.numbered_rows()
 
     async def targets_of(
         self, batches: AsyncIterable[Sequence[tuple[int, RowInput]]]
     ) -> AsyncGenerator[list[str]]:
-        """Give the targets of batches of rows, and count the rows."""
+        """Yield the targets of batches of rows, and count the rows."""
         async for batch in batches:
             self.rows += len(batch)
             for number, row in batch:

@@ -1,4 +1,4 @@
-"""Targets: texts as people write them → the one form in which each is kept, or why it is none of its type."""
+"""Targets: texts as people write them → the one form in which each is stored, or the error."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from providers.registry import KINDS
 from services.process_pool import Ask, ProcessPool
 
 LONGEST = 500
-"""Characters of a target."""
+"""The most characters of a target."""
 
-# About 2 ms of e-mail addresses; 20 ms where every character is of a script that takes long.
+# About 2 ms of e-mail addresses; 20 ms if every character is of a slow script.
 _INLINE_CHARACTERS = 4_000
 _AT_ONCE = 1_000
-# A thousand of these take at most 5 ms, about as long as it takes to send them to a process.
+# A thousand of these take at most 5 ms, about as long as sending them to a process.
 _QUICK = ("ip", "username", "websearch")
 
 
 class Rejected(NamedTuple):
-    """A text that is no target, by its place among those given; with a stable code."""
+    """A text that is no target, by its index among those given; with a stable code."""
 
     position: int
     code: str
@@ -30,7 +30,7 @@ class Rejected(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The normal forms of those texts that are targets, in their order, and the other texts."""
+    """The normal forms of the valid texts, in order, and the rejected texts."""
 
     targets: list[str]
     rejected: list[Rejected]
@@ -40,14 +40,14 @@ async def check_targets(pool: ProcessPool, account_id: UUID, type: str, texts: S
     """Normalise texts, here if that is quick, else in processes of the pool.
 
     Args:
-        pool: where more than a few are normalised that take long, a thousand at a time.
-        account_id: whose work it is.
-        type: the kind of lookup that the texts should be targets of. Names of companies and what is looked
-            for on the dark web are only trimmed; see `normalise` of the kind for the others.
-        texts: as they were given.
+        pool: normalises slow texts, a thousand at a time.
+        account_id: the owner of the work.
+        type: the kind of lookup of the targets. Company names and dark-web queries are only trimmed; see
+            `normalise` of the kind for the others.
+        texts: the texts as people wrote them.
 
     Raises:
-        PoolBusy, WorkLost: it was not begun in time, or its process has ended.
+        PoolBusy, WorkLost: it was not started in time, or its process ended.
     """
     if type in _JUST_TRIMMED or sum(map(len, texts)) <= _INLINE_CHARACTERS:
         return _check(type, texts, 0)
@@ -81,7 +81,7 @@ def _check(type: str, texts: Sequence[str], start: int) -> Checked:
 
 def _normal_form(type: str, text: str) -> str:
     if type not in _JUST_TRIMMED:
-        # What is longer is a target of no type, and need not be read to its end.
+        # Longer text is a target of no type, and need not be read to its end.
         return KINDS[type].normalise(text[: LONGEST + 1], "").text
     if not 1 <= len(text) <= LONGEST:
         raise Invalid([_JUST_TRIMMED[type]])

@@ -1,4 +1,4 @@
-"""Uploaded files as what runs start with: row by row or whole, held against the schema of the workflow."""
+"""Uploaded files as inputs of runs: row by row or whole, checked against the schema of the workflow."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from services.event_checks import EventChecks
 from services.process_pool import Ask, ProcessPool
 
 MAX_INPUT_BYTES = 1024 * 1024
-"""Of what one run starts with, as JSON."""
+"""The size limit of one run's input, as JSON."""
 MAX_BYTES = 64 * 1024 * 1024
-"""Of what all runs of a file start with: each repeats the names of its columns."""
+"""The size limit of the inputs of all runs of a file, each of which repeats the column names."""
 MAX_ERRORS = 100
 ROW_CHECKS = 5_000
-"""Steps of holding one row against a schema; a batch of rows takes some seconds at the most."""
+"""The budget of steps for checking one row against a schema; a batch of rows takes a few seconds at most."""
 
 _BATCH_ROWS = 500
 _BATCH_BYTES = 512 * 1024
@@ -43,20 +43,20 @@ async def read_inputs(
     filename: str | None,
     chunks: AsyncIterable[bytes],
 ) -> AsyncGenerator[list[Any]]:
-    """Read what runs of the workflow start with from a CSV file, in the order of its rows, some at a time.
+    """Yield the inputs of runs from a CSV file in batches, in the order of its rows.
 
     Args:
-        pool: where rows are held against the schema.
-        checks: hold a whole file against it.
+        pool: checks rows against the schema.
+        checks: checks a whole file against it.
         target: the workflow.
         filename: of the file, if it has one.
-        chunks: its bytes, however they are cut; they are read once.
+        chunks: its bytes, in pieces of any size; they are read once.
 
     Raises:
-        Conflict: the workflow takes no files.
-        Invalid: the file is no CSV file, is beyond the bounds, or does not meet the schema, which is said of
-            up to MAX_ERRORS places.
-        ChecksWaiting, PoolBusy, WorkLost: it could not be held against the schema.
+        Conflict: the workflow accepts no files.
+        Invalid: the file is not CSV, exceeds the bounds, or violates the schema; up to MAX_ERRORS places are
+            named.
+        ChecksWaiting, PoolBusy, WorkLost: it could not be checked against the schema.
     """
     trigger = target.trigger
     if not isinstance(trigger, FileUploadTrigger):
@@ -82,7 +82,7 @@ class _Table:
     """The rows of a file.
 
     Attributes:
-        names: what its columns are called in `trigger`.
+        names: the names of its columns in `trigger`.
     """
 
     def __init__(self, reader: CsvReader, header: Sequence[str], names: list[str]) -> None:
@@ -93,7 +93,7 @@ class _Table:
     async def rows(self) -> AsyncGenerator[Row]:
         async for number, cells in self._reader.rows():
             if number % _BATCH_ROWS == 0:
-                await asyncio.sleep(0)  # short rows come by the thousand without a wait
+                await asyncio.sleep(0)  # thousands of short rows can be read without a wait
             stripped = map(str.strip, cells)
             yield number, {name: cell for name, cell in zip(self.names, stripped, strict=True) if cell}
 
@@ -115,7 +115,7 @@ class _Table:
             yield batch
 
     def located(self, error: FieldError) -> FieldError:
-        """An error of a row, with the name that its column has in the file."""
+        """Return the error of a row with the column's name in the file."""
         found = _OF_ROW.fullmatch(error.pointer)
         return replace(error, column=self._columns.get(found[2])) if found else error
 
@@ -156,7 +156,7 @@ def _header_errors(row: int, header: Sequence[str]) -> Iterator[FieldError]:
 
 
 def _errors_of(ask: Ask, schema: InputSchema, rows: Sequence[Row]) -> list[FieldError]:
-    """In a process of the pool: where these rows do not meet a schema, by their numbers in the file."""
+    """Check these rows against a schema in a process of the pool; return the errors by row number."""
     errors: list[FieldError] = []
     for number, cells in rows:
         try:
@@ -171,7 +171,7 @@ def _errors_of(ask: Ask, schema: InputSchema, rows: Sequence[Row]) -> list[Field
 async def _whole(
     checks: EventChecks, target: RunTarget, filename: str | None, table: _Table
 ) -> dict[str, Any]:
-    """The file as what one run starts with."""
+    """Return the whole file as the input of one run."""
     numbers, rows = list[int](), list[dict[str, str]]()
     payload: dict[str, Any] = {"filename": filename, "columns": table.names, "rows": rows}
     size = len(orjson.dumps(payload))
@@ -192,7 +192,7 @@ async def _whole(
 
 
 def _numbered(error: FieldError, numbers: Sequence[int]) -> FieldError:
-    """An error of the row at an index, by its number in the file."""
+    """Return the error of the row at an index, with the row's number in the file."""
     found = _OF_ROW.fullmatch(error.pointer)
     if found is None:
         return error

@@ -1,4 +1,4 @@
-"""Whose request this is: from the headers to a caller, with a short memory that revocations clear."""
+"""The authentication of requests: from the headers to a caller, with a short cache that revocations clear."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _MOST_REMEMBERED = 10_000
 
 @dataclass(frozen=True)
 class Caller:
-    """Who makes a request.
+    """The caller of a request.
 
     Attributes:
-        account_id: whose data it may see.
+        account_id: the account whose data it may see.
         kind: of the credential.
         credential_id: the session's or the key's id.
         name: the person's e-mail or the key's name.
-        scopes: what it may do; a session may do everything.
-        expires_at: when the credential ends by itself.
+        scopes: its permissions; a session has all.
+        expires_at: when the credential expires.
     """
 
     account_id: UUID
@@ -49,7 +49,7 @@ class _Remembered:
 
 
 def presented(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """The credential in a request's headers: `Authorization: Bearer …` or `X-API-Key: …`.
+    """Return the credential in a request's headers: `Authorization: Bearer …` or `X-API-Key: …`.
 
     Raises:
         Problem: 400 if there are two different ones.
@@ -72,8 +72,8 @@ def presented(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 class Credentials:
     """Finds the caller of a credential.
 
-    Who was found is remembered for at most 5 seconds, and forgotten when any process announces the end of
-    the credential. Nothing is remembered while we cannot hear such announcements.
+    Callers are cached for at most 5 seconds, and dropped when any process announces the end of the
+    credential. Nothing is cached while such announcements cannot be received.
     """
 
     def __init__(self, database: Database, keyring: Keyring) -> None:
@@ -85,18 +85,18 @@ class Credentials:
         self._ended = 0
 
     def listen_with(self, listener: Listener) -> None:
-        """Learn of ended credentials from `listener`, which calls `forget`."""
+        """Receive ended credentials from `listener`, which calls `forget`."""
         self._listener = listener
 
     def forget(self, credential_id: str) -> None:
-        """A credential ended: handler of the notifications on `sessions.CHANNEL`."""
+        """Drop a credential that ended: the handler of the notifications on `sessions.CHANNEL`."""
         self._ended += 1
         digest = self._digest_of.pop(credential_id, None)
         if digest is not None:
             self._remembered.pop(digest, None)
 
     async def find(self, token: str) -> Caller:
-        """The caller with this key or session token.
+        """Return the caller with this key or session token.
 
         Raises:
             Unauthenticated: it is not, or no longer, valid.
@@ -111,13 +111,13 @@ class Credentials:
         caller = await self._look_up(token)
         if caller is None:
             raise Unauthenticated("invalid_credentials", "This key or session is not valid.")
-        # Whatever ended while we looked may have been this one.
+        # A credential that ended during the lookup may have been this one.
         if connection and connection == self._hearing() and ended == self._ended:
             self._remember(digest, _Remembered(caller, time.monotonic() + _REMEMBERED_SECONDS, connection))
         return caller
 
     def _hearing(self) -> int:
-        """Which of its connections the listener hears on; 0 while it has none."""
+        """Return the number of the listener's current connection; 0 while it has none."""
         listener = self._listener
         return listener.connections if listener is not None and listener.connected.is_set() else 0
 

@@ -1,1 +1,1 @@
-"""The machinery of HTTP: what every route has in common."""
+"""The machinery of HTTP that all routes share."""

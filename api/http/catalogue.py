@@ -1,4 +1,4 @@
-"""The catalogue of error codes, from errors.toml: where each stands, why it comes, and what to do."""
+"""The catalogue of error codes, from errors.toml: the place, cause and remedy of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Place = Literal["answers", "fields", "warnings", "runs"]
 
 
 class Entry(BaseModel):
-    """One code; errors.toml says what the fields are."""
+    """One code; errors.toml describes the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,7 +65,7 @@ This page is written by `.venv/bin/python -m api.http.catalogue > docs/errors.md
 
 
 def type_of(address: str, code: str) -> str:
-    """The `type` of a problem: the URL of its page.
+    """Return the `type` of a problem: the URL of its page.
 
     Args:
         address: the public address of the service, without a trailing slash.
@@ -84,7 +84,7 @@ def problem_body(
     request_id: str,
     details: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The members of a problem document."""
+    """Return the members of a problem document."""
     return {
         "type": type_of(address, code),
         "title": HTTPStatus(status).phrase,
@@ -99,7 +99,7 @@ def problem_body(
 
 
 def example_of(entry: Entry, address: str) -> dict[str, Any]:
-    """The JSON in which a client meets the code."""
+    """Return the JSON in which a client meets the code."""
     found: dict[str, Any] = {"pointer": entry.pointer, "code": entry.code, "message": entry.example}
     if entry.place == "warnings":
         return {"warnings": [found]}
@@ -123,7 +123,7 @@ def example_of(entry: Entry, address: str) -> dict[str, Any]:
 
 
 def page() -> str:
-    """All codes as a page of Markdown, by where they stand: docs/errors.md."""
+    """Return all codes as a page of Markdown, by their place: docs/errors.md."""
     parts = [_PAGE]
     for place, (title, told) in _SECTIONS.items():
         parts.append(f"\n## {title}\n\n{told}\n\n| Code | Cause | Remedy |\n| --- | --- | --- |\n")

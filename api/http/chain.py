@@ -1,4 +1,4 @@
-"""Count the runs that have led to a request, and refuse a chain that is too long."""
+"""The count of the runs that led to a request, and the refusal of a chain that is too long."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from outbound import chain
 
 
 def depth_of(request: Request) -> int | None:
-    """Give how many runs are above one that this request starts; None if it comes from no run.
+    """Return how many runs are above one that this request starts; None if no run sent it.
 
     Raises:
         Conflict: `chain_too_deep`.
-        Invalid: the header is no number.
+        Invalid: the header is not a number.
     """
     try:
         depth = chain.read_depth(request.headers.get(chain.HEADER))

@@ -17,7 +17,7 @@ _ETAG = re.compile(r'"v(\d{1,9})"')
 
 
 def expected_version(if_match: str | None) -> int | None:
-    """The version that the header names; None without one, or with `*`.
+    """Return the version that the header names; None without one, or with `*`.
 
     Raises:
         Invalid: it is not an ETag of ours.

@@ -1,4 +1,4 @@
-"""Pages of lists. A cursor is the number, or the id, of the entry before which the next page goes on."""
+"""Pages of lists. A cursor is the number or the id of the last entry before the next page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cursor = Annotated[
 
 
 def number_of(cursor: str | None, digits: int) -> int | None:
-    """The number in a cursor of at most so many digits; None without one.
+    """Return the number in a cursor of at most this many digits; None without one.
 
     Raises:
         Invalid: it is not a cursor of ours.
@@ -33,12 +33,12 @@ def number_of(cursor: str | None, digits: int) -> int | None:
 
 
 def cursor_of(number: int | None) -> str | None:
-    """The cursor to go on with; None where there is no more."""
+    """Return the cursor for the next page; None if there is none."""
     return None if number is None else str(number)
 
 
 def id_of(cursor: str | None) -> UUID | None:
-    """The id in a cursor; None without one.
+    """Return the id in a cursor; None without one.
 
     Raises:
         Invalid: it is not a cursor of ours.
@@ -55,7 +55,10 @@ def id_of(cursor: str | None) -> UUID | None:
 
 
 def cursor_of_id(id: UUID | None) -> str | None:
-    """The cursor to go on with; None where there is no more. Its checksum finds what was cut or changed."""
+    """Return the cursor for the next page; None if there is none.
+
+    Its checksum detects cut or changed ones.
+    """
     if id is None:
         return None
     # 21 bytes, so that base64 needs no padding.

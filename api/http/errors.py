@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): every answer that is not a success, from whatever layer it comes."""
+"""Problem documents (RFC 9457): all unsuccessful answers, of every layer."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class FieldProblem(BaseModel):
 
 
 class ProblemDocument(BaseModel):
-    """What went wrong (RFC 9457), and beside it what programs need: `code` and `request_id`."""
+    """A problem (RFC 9457), with two members for programs: `code` and `request_id`."""
 
     model_config = ConfigDict(title="Problem", extra="allow")
 
@@ -105,7 +105,7 @@ def problem_response(
     field_errors: Sequence[errors.FieldError] = (),
     details: Mapping[str, Any] | None = None,
 ) -> Response:
-    """The problem document as an answer; it is logged with its code."""
+    """Return the problem document as an answer, and log its code."""
     context = context_of(scope)
     body = problem_body(
         scope["state"]["address"],
@@ -130,7 +130,7 @@ def _field_problem(error: errors.FieldError) -> dict[str, Any]:
 
 
 def status_of(error: errors.DomainError) -> int:
-    """Give the HTTP status of an error of a rule."""
+    """Return the HTTP status of an error of a rule."""
     return next(_STATUS_OF[kind] for kind in type(error).__mro__ if kind in _STATUS_OF)
 
 
@@ -159,7 +159,7 @@ def _model_error(request: Request, error: Exception) -> Response:
 
 
 def _challenge(scope: Scope) -> str:
-    """What a client without a valid credential is told (RFC 6750), and where to read on (RFC 9728)."""
+    """Return the challenge for a client without a valid credential (RFC 6750), with a link (RFC 9728)."""
     parts = ['Bearer realm="vedette"']
     if any(name in (b"authorization", b"x-api-key") for name, _ in scope["headers"]):
         parts.append('error="invalid_token"')
@@ -217,14 +217,14 @@ def _engine_error(request: Request, error: Exception) -> Response:
 
 
 def unexpected(scope: Scope) -> Response:
-    """The answer to a bug: it says nothing of it but the id to look for in the log."""
+    """Return the answer to a bug: only the request id, which leads to the log."""
     return problem_response(
         scope, 500, "internal_error", "Something went wrong on our side; the log has it under the request id."
     )
 
 
 def install(app: FastAPI) -> None:
-    """Have `app` answer every error with a problem document."""
+    """Make `app` answer every error with a problem document."""
     app.add_exception_handler(errors.DomainError, _async(_model_error))
     app.add_exception_handler(HTTPException, _async(_http_error))
     app.add_exception_handler(RequestValidationError, _async(_validation_error))
@@ -234,7 +234,7 @@ def install(app: FastAPI) -> None:
 
 
 def _async(handler: Any) -> Any:
-    """Starlette runs plain functions in a thread, where these have no business."""
+    """Wrap a handler as a coroutine, because Starlette runs plain functions in a thread."""
 
     async def handle(request: Request, error: Exception) -> Response:
         return handler(request, error)

@@ -1,4 +1,4 @@
-"""The `Idempotency-Key` header: `dependencies=[Idempotent]` on a route is all it takes."""
+"""The `Idempotency-Key` header, enabled by `dependencies=[Idempotent]` on a route."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Endpoint: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class _Replay(Exception):
-    """Leads from the claim that found a stored answer to the route that gives it."""
+    """Carries a stored answer from the claim that found it to the route that returns it."""
 
     def __init__(self, response: Response) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ async def _take(request: Request, idempotency_key: KeyHeader = None) -> None:
 async def refuse_key(
     idempotency_key: Annotated[str | None, Header(alias="Idempotency-Key", include_in_schema=False)] = None,
 ) -> None:
-    """Refuse a request that carries a key: its answer is a stream.
+    """Refuse a request with a key, because its answer is a stream.
 
     Raises:
         Problem: 400 `idempotency_not_supported`.
@@ -70,17 +70,17 @@ async def refuse_key(
 
 
 Idempotent = Depends(_take)
-"""On a route that spends or starts: a repeat with the same key gets the first answer."""
+"""For a route that spends or starts: a repeat with the same key gets the first answer."""
 
 NotIdempotent = Depends(refuse_key)
-"""On a route that streams: the header is refused."""
+"""For a route that streams: the header is refused."""
 
 
 def claiming(endpoint: Endpoint) -> Endpoint:
-    """Let an endpoint refuse unknown parameters and claim the request's key first.
+    """Make an endpoint refuse unknown parameters and claim the request's key first.
 
-    FastAPI calls endpoints when every dependency of the route has passed: whoever may not make the request,
-    is over a limit or sends bad input is refused before there is a claim or an answer to find.
+    FastAPI calls endpoints after all dependencies of the route have passed. So a request without permission,
+    over a limit or with bad input is refused before a claim is made or a stored answer is found.
     """
 
     @wraps(endpoint)
@@ -113,7 +113,10 @@ async def _claim(request: StrictRequest) -> None:
 
 
 def claim_of(request: Request) -> Claim | None:
-    """The claim of the request's key, if it has one. Only endpoints can know: dependencies run before it."""
+    """Return the claim of the request's key, or None.
+
+    Only endpoints may call this: dependencies run earlier.
+    """
     context = context_of(request.scope)
     assert context.idempotency_key is None or context.claim is not None, (
         "not claimed yet: ask in the endpoint"
@@ -124,7 +127,7 @@ def claim_of(request: Request) -> Claim | None:
 async def answer_once(
     request: StrictRequest, handle: Callable[[Request], Coroutine[Any, Any, Response]]
 ) -> Response:
-    """Handle a request; if it claimed a key, keep a success for its repeats and forget a refusal.
+    """Handle a request; if it claimed a key, store a success for its repeats and release it on a refusal.
 
     After any other error the work may have been done: the repeat does it under the same claim.
     """
@@ -151,7 +154,7 @@ async def answer_once(
 
 
 async def _write(services: Services, write: Callable[[Connection], Awaitable[None]]) -> None:
-    """Write what became of a claim; when that fails, its lease ends by itself."""
+    """Write the outcome of a claim; if that fails, its lease expires by itself."""
     try:
         async with services.database.connection() as connection:
             await write(connection)

@@ -1,8 +1,8 @@
 """Strict JSON: request bodies are read up to their limit and parsed once, by rules of our own.
 
-Refused, always with a 4xx: another content type, more bytes than the route allows, nesting over 100,
-`NaN` and numbers that no double holds, integers beyond 64 bits, NUL characters, lone surrogates, bytes
-that are not UTF-8. Of a name that comes twice in an object the last value counts.
+Refused, always with a 4xx: another content type, more bytes than the route allows, nesting over 100, `NaN`
+and numbers beyond the range of a double, integers beyond 64 bits, NUL characters, lone surrogates, and bytes
+that are not UTF-8. If an object has a name twice, the last value counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_BODY_BYTES = 1024 * 1024
 MAX_DEPTH = 100
 BODY_SECONDS = 60.0
 
-# For depth, a bracket is as good as a brace; all but these and quotes is left out.
+# Brackets and braces count alike for depth; all bytes but these and quotes are dropped.
 _TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NEITHER_BRACKET_NOR_QUOTE = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 _STEP = [0] * 256
@@ -36,7 +36,8 @@ _STEP[ord("[")], _STEP[ord("]")] = 1, -1
 _PIECE_BYTES = 64
 # An odd number of backslashes makes the escape of a NUL; an even one is a backslash and the text u0000.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-# An integer of fewer digits fits in 64 bits. Digits are looked for as zeros: a given text is found quickly.
+# An integer of fewer digits fits in 64 bits. Digits are replaced by zeros, because a fixed text is found
+# quickly.
 _TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MANY_DIGITS = b"0" * 19
 _TO_COMMAS = bytes.maketrans(b"[]{}: \t\r\n", b",,,,,,,,,")
@@ -65,7 +66,7 @@ def parse_json(raw: bytes) -> JSON:
 def _is_too_deep(raw: bytes) -> bool:
     marks = _without_escapes(raw).translate(_TO_BRACKETS, _NEITHER_BRACKET_NOR_QUOTE)
     brackets, depth = _outside_strings(marks), 0
-    # Counting is cheap: bracket by bracket only where all that opens could be one in the other.
+    # Counting is cheap: brackets are walked one by one only if there are enough to exceed the depth.
     for start in range(0, len(brackets), _PIECE_BYTES):
         piece = brackets[start : start + _PIECE_BYTES]
         opened = piece.count(b"[")
@@ -80,7 +81,7 @@ def _without_escapes(raw: bytes) -> bytes:
 
 
 def _outside_strings(raw: bytes) -> bytes:
-    """What of a body without escapes is no text; the text of a string without an end is left out too."""
+    """Return the parts outside strings of a body without escapes; an unclosed string is dropped too."""
     return b"".join(raw.replace(b'""', b"").split(b'"')[::2])
 
 
@@ -107,10 +108,10 @@ class StrictRequest(Request):
         self._parameters = parameters
         self._raw: bytes | None = None
         self.parts_digest: bytes | None = None
-        """What stands for the parts of a form that has been read, however they were framed."""
+        """A digest of the parts of a form that was read, independent of how they were framed."""
 
     def unknown_parameters(self) -> list[FieldError]:
-        """Find the names in the query string that the route does not know."""
+        """Return an error for each name in the query string that the route does not know."""
         if not self.scope["query_string"] or not query.is_checked(self.scope["path"]):
             return []
         return query.find_unknown(self.query_params, self._parameters)
@@ -131,13 +132,13 @@ class StrictRequest(Request):
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def stream(self, limit: int | None = None) -> AsyncGenerator[bytes]:
-        """The body's chunks, for uploads and forms.
+        """Yield the body's chunks, for uploads and forms.
 
         Args:
-            limit: in bytes; without it, that of the route.
+            limit: in bytes; the route's limit by default.
 
         Raises:
-            Problem: 413, as soon as it is known to be too long; 400 if the client goes away.
+            Problem: 413, as soon as it is known to be too long; 400 if the client leaves.
         """
         limit = self._limit if limit is None else limit
         declared = self.headers.get("content-length", "")
@@ -151,7 +152,7 @@ class StrictRequest(Request):
                     raise _too_large(limit)
                 yield chunk
         except ClientDisconnect:
-            # Nobody reads this; the log shall not call it a fault of ours.
+            # No client reads this; it only keeps the log from calling it a fault of ours.
             raise Problem(400, "invalid_request", "The body did not come in full.") from None
 
     def refuse_packed(self) -> None:
@@ -165,11 +166,11 @@ class StrictRequest(Request):
             raise Problem(415, "unsupported_content_encoding", message)
 
     async def raw(self) -> bytes:
-        """The body, of whatever type.
+        """Return the body, of any type.
 
         Raises:
-            Problem: 415 when it is packed, 413 as soon as it is known to be too long, 400 when it takes too
-                long to come.
+            Problem: 415 if it is compressed, 413 as soon as it is known to be too long, 400 if it arrives too
+                slowly.
         """
         self.refuse_packed()
         if self._raw is None:
@@ -181,7 +182,7 @@ class StrictRequest(Request):
         return self._raw
 
     async def content(self) -> bytes:
-        """What a repeat of the request has too: the body, or what stands for the parts of a form.
+        """Return the content that a repeat of the request shares: the body, or the digest of a form's parts.
 
         Raises:
             Problem: as `raw`.
@@ -189,7 +190,7 @@ class StrictRequest(Request):
         return self.parts_digest or await self.raw()
 
     async def body(self) -> bytes:
-        """The body, which must be JSON or empty.
+        """Return the body, which must be JSON or empty.
 
         Raises:
             Problem: 413, or 415 for another content type.
@@ -200,7 +201,7 @@ class StrictRequest(Request):
         return raw
 
     async def json(self) -> JSON:
-        """The parsed body.
+        """Return the parsed body.
 
         Raises:
             Problem: as `parse_json`.
@@ -209,5 +210,5 @@ class StrictRequest(Request):
 
 
 def _too_large(limit: int) -> Problem:
-    # The server drops what still comes of the body, so that the client is sure to see this answer.
+    # The server drops the rest of the body, so that the client is sure to see this answer.
     return Problem(413, "body_too_large", f"The body may have {limit} bytes at most.")

@@ -1,4 +1,4 @@
-"""Answers of some MiB: made and sent one at a time for an account, so that few of them are in memory."""
+"""Answers of several MiB: made and sent one at a time for an account, so that few of them are in memory."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from models.views import StoredJson
 
 _log = logs.get(__name__)
 _PIECE_BYTES = 64 * 1024
-# Whoever does not read keeps its own account from its next large answer, for so long.
+# A client that does not read blocks its own account's next large answer for this long.
 _PIECE_SECONDS = 10.0
 
 
 class LargeAnswer(Response):
-    """JSON that is made when it is the account's turn; the turn ends when the client has read it."""
+    """JSON that is made in the account's turn; the turn ends when the client has read it."""
 
     def __init__(self, turn: asyncio.Semaphore, make: Callable[[], Awaitable[bytes]]) -> None:
         super().__init__(media_type="application/json")
@@ -32,7 +32,7 @@ class LargeAnswer(Response):
         self._make = make
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Make and send it."""
+        """Make and send the answer."""
         async with self._turn:
             self.body = await self._make()
             self.headers["Content-Length"] = str(len(self.body))
@@ -52,12 +52,12 @@ class LargeAnswer(Response):
 
 
 def turn_of(services: Services, account_id: UUID) -> asyncio.Semaphore:
-    """Return the semaphore under which an account is given a large answer."""
-    return services.turns.of(("large answer", account_id))
+    """Return the semaphore that limits the large answers of an account."""
+    return services.locks.hold(("large answer", account_id))
 
 
 async def read_run(services: Services, account_id: UUID, run_id: UUID) -> RunView:
-    """Read a run with all that it has room for; a large one in the account's turn.
+    """Read a run with all its values that fit; a large one in the account's turn.
 
     Raises:
         NotFound: unknown, or another account's.

@@ -17,7 +17,7 @@ from services.rate_limiter import Decision
 
 
 def limited(name: str) -> Any:
-    """A dependency that counts a request of the caller's account under the limit `name`.
+    """Return a dependency that counts a request of the caller's account under the limit `name`.
 
     Args:
         name: of a setting `VEDETTE_LIMIT_<NAME>`, in lower case.
@@ -36,8 +36,8 @@ async def check(services: Services, name: str, subject: str, *, request: Request
     Args:
         services: of the application.
         name: of a setting `VEDETTE_LIMIT_<NAME>`, in lower case.
-        subject: who is counted: an account, an address, a workflow.
-        request: whose answer gets the `RateLimit` headers.
+        subject: the counted subject: an account, an address, a workflow.
+        request: the request whose answer gets the `RateLimit` headers.
 
     Raises:
         RateLimited: the window is full.
@@ -48,7 +48,7 @@ async def check(services: Services, name: str, subject: str, *, request: Request
 
 
 async def charge(services: Services, name: str, subject: str, requests: int, *, request: Request) -> None:
-    """Count so many more requests of `subject`, for what `request` has cost; its answer says what is left."""
+    """Count further requests of `subject` as the cost of `request`; its answer reports the rest."""
     decision = await services.limiter.charge(name, subject, requests)
     if decision is not None:
         _announce(request, decision)
@@ -56,13 +56,13 @@ async def charge(services: Services, name: str, subject: str, requests: int, *, 
 
 @dataclass
 class Attempt:
-    """A try at a password: it counts before it is made, and is given back when it was the right one."""
+    """An attempt at a password: it is counted before it is checked, and uncounted if it was right."""
 
     services: Services
     counted: list[tuple[Subject, datetime]] = field(default_factory=list[tuple[Subject, datetime]])
 
     async def count(self, name: str, subject: str, *, request: Request | None = None) -> None:
-        """Count a try of `subject` under the limit `name`.
+        """Count an attempt of `subject` under the limit `name`.
 
         Raises:
             RateLimited: it has failed too often.
@@ -74,14 +74,14 @@ class Attempt:
                 _announce(request, decision)
 
     async def succeeded(self) -> None:
-        """Give the try back."""
+        """Uncount the attempt."""
         async with self.services.database.connection() as connection:
             for subject, moment in self.counted:
                 await limits.give_back(connection, subject, moment)
 
 
 def network_of(client: str | None) -> str:
-    """What a client's address is counted under: of IPv6 the /64, which is the least that a subscriber has."""
+    """Return the network that a client is counted under: for IPv6 the /64, the least a subscriber has."""
     try:
         address = ip_address(client or "")
     except ValueError:

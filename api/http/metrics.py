@@ -42,7 +42,7 @@ def observe(method: str, route: str, status: int, seconds: float) -> None:
         method: of HTTP.
         route: the path's template, never the path itself.
         status: of the answer.
-        seconds: how long it took.
+        seconds: duration of the answer.
     """
     key = (method, route, status)
     counter = _counters.get(key)
@@ -56,18 +56,18 @@ def observe(method: str, route: str, status: int, seconds: float) -> None:
 
 
 class Shared(NamedTuple):
-    """What is the same whichever process is asked, and so not summed over them.
+    """Values that are the same in every process, and so are not summed over them.
 
     Attributes:
-        unfinished: how many runs are not over, by status.
-        deliveries: how many deliveries are not over, by status.
-        monitor_runs: how many runs of monitors are not over, by status.
-        jobs: how many bulk jobs are not over, by status.
-        halted: how many workers claim no runs.
-        versions_aside: how many versions of workflows are set aside, or have a run that is.
-        strays: how many runs are `running` in a shift that is not there.
-        loop_lag: the longest that the event loop of a worker lagged lately, in seconds.
-        stuck: runs that should have gone on, and those that wait for places.
+        unfinished: unfinished runs, by status.
+        deliveries: unfinished deliveries, by status.
+        monitor_runs: unfinished runs of monitors, by status.
+        jobs: unfinished bulk jobs, by status.
+        halted: workers that claim no runs.
+        versions_aside: versions of workflows that are set aside, or have a run that is.
+        strays: runs with the status `running` in a shift that does not exist.
+        loop_lag: the longest recent lag of a worker's event loop, in seconds.
+        stuck: runs that should have continued, and those that wait for places.
     """
 
     unfinished: Mapping[str, int]
@@ -82,7 +82,7 @@ class Shared(NamedTuple):
 
 
 def rendered(shared: Shared | None) -> bytes:
-    """All metrics in Prometheus' text format; without the shared ones if they are not known."""
+    """Return all metrics in Prometheus' text format; without the shared ones if they are unknown."""
     counters = REGISTRY
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
         counters = CollectorRegistry()

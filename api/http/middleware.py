@@ -29,7 +29,7 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _READING = frozenset({"GET", "HEAD"})
 _CLIENT_HAS_GONE = 499
-"""The status that metrics count, as nginx does, for a client that left before its answer."""
+"""The status in metrics, as in nginx, for a client that left before its answer."""
 _OWN_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _HEADERS = [
@@ -44,8 +44,8 @@ _NO_STORE = (b"cache-control", b"no-store")
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
 
 
-class Edge:
-    """Wraps the application; every answer leaves through here."""
+class RequestMiddleware:
+    """Wraps the application; every answer passes through it."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -67,7 +67,7 @@ class Edge:
         attach(scope, context)
         if scope["method"] in _READING:
             context.end_with_client()
-        # A pipelined request inherits what the one before it had bound.
+        # A pipelined request inherits the variables that the previous one has bound.
         structlog.contextvars.unbind_contextvars("account_id", "workflow_id", "run_id")
         structlog.contextvars.bind_contextvars(request_id=request_id, client=client)
         answer = _Answer(send, context, self._headers_for(scope["path"]))
@@ -84,7 +84,7 @@ class Edge:
         except Exception as error:
             _log.error("unexpected_error", method=scope["method"], exception=described(error))
             if answer.status:
-                raise  # too late for another answer: the server cuts the connection
+                raise  # too late for another answer: the server closes the connection
             await unexpected(scope)(scope, receive, answer.send)
         finally:
             routes: RouteTable = scope["app"].state.routes
@@ -99,7 +99,7 @@ class Edge:
 
 
 class _Answer:
-    """Adds our headers to the start of an answer, and remembers its status."""
+    """Adds our headers to the start of an answer, and records its status."""
 
     __slots__ = ("_context", "_headers", "_send", "status")
 
@@ -121,7 +121,7 @@ class _Answer:
 
 
 def described(error: Exception) -> str:
-    """The error with its traceback, but without the values that a validation error repeats."""
+    """Return the error with its traceback, without the values that a validation error repeats."""
     if not isinstance(error, ValidationError | ValidationException):
         return "".join(traceback.format_exception(error))
     wrong = [f"{'.'.join(map(str, item['loc']))}: {item['type']}" for item in error.errors()]
@@ -130,13 +130,13 @@ def described(error: Exception) -> str:
 
 
 def _read(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, str, str]:
-    """Host, request id (theirs if it is well formed, else a new one), and the forwarded addresses."""
+    """Return the host, the request id (the client's or a new one), and the forwarded addresses."""
     host: str | None = None
     request_id = ""
     forwarded: list[str] = []
     for name, value in headers:
         if name == b"host":
-            host = value.decode("latin-1") if host is None else ""  # two hosts are none
+            host = value.decode("latin-1") if host is None else ""  # two hosts count as none
         elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             request_id = value.decode()
         elif name == b"x-forwarded-for":
@@ -145,11 +145,11 @@ def _read(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, str, str]
 
 
 def client_address(peer: str | None, forwarded: str, trusted: Networks) -> str | None:
-    """Who the client is: the last address in `X-Forwarded-For` that is not one of our own proxies.
+    """Return the client's address: the last one in `X-Forwarded-For` that is not one of our own proxies.
 
     Args:
-        peer: who connected.
-        forwarded: the header's value; believed only as far as trusted proxies wrote it.
+        peer: the connected peer.
+        forwarded: the header's value; trusted only as far as trusted proxies wrote it.
         trusted: the networks of our proxies.
     """
     hops = [part.strip() for part in forwarded.split(",") if part.strip()]
@@ -173,7 +173,7 @@ def _within(address: str, networks: Networks) -> bool:
 
 
 class KnownHosts:
-    """The names that the service has: in `Host` headers, and in `Origin` ones."""
+    """The host names of the service, in `Host` and `Origin` headers."""
 
     def __init__(self, settings: Settings) -> None:
         public = urlsplit(settings.address).hostname or ""
@@ -182,7 +182,7 @@ class KnownHosts:
         self.any = "*" in settings.allowed_hosts
 
     def know(self, host: str | None) -> bool:
-        """Whether it is one of them, with a port perhaps."""
+        """Return whether it is one of the names, possibly with a port."""
         if self.any or host is None:
             return host is not None
         match = _HOST.fullmatch(host)

@@ -1,4 +1,4 @@
-"""Forms with a file (`multipart/form-data`): the file goes to disk while it comes, and is gone afterwards."""
+"""Forms with a file (`multipart/form-data`): the file is written to disk while it arrives, then deleted."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "multipart/form-data"
 FILE = "file"
-"""The name of the field that is the file."""
+"""The name of the file field."""
 MAX_FILE_BYTES = 20 * 1024 * 1024
 
 _MAX_FIELDS = 20
 _MAX_FIELD_BYTES = 8 * 1024
-# Beside the file there are the fields, and of every part the boundary and the headers.
+# In addition to the file: the fields, and the boundary and headers of every part.
 _MAX_BYTES = MAX_FILE_BYTES + 512 * 1024
 _SLOWEST_BYTES_PER_SECOND = 16 * 1024
 _IN_MEMORY_BYTES = 1024 * 1024
@@ -52,19 +52,20 @@ class Form:
         self._file = file
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """The bytes of the file, in pieces of at most 256 KiB."""
+        """Yield the bytes of the file, in pieces of at most 256 KiB."""
         while piece := await asyncio.to_thread(self._file.read, _PIECE_BYTES):
             yield piece
 
 
 @asynccontextmanager
 async def reading(request: StrictRequest) -> AsyncGenerator[Form]:
-    """Read the form in a request; its file is there until the block ends, on disk if it has more than 1 MiB.
+    """Read the form in a request; its file exists until the block ends, on disk beyond 1 MiB.
 
     Raises:
-        Problem: 413 as soon as it is known to be too large, 415 when it is packed, 400 when it takes too long
-            to come: more than 60 seconds and one for every 16 KiB.
-        Invalid: it is no form, has no file or several, or has fields that are too many, too long or no UTF-8.
+        Problem: 413 as soon as it is known to be too large, 415 if it is compressed, 400 if it arrives too
+            slowly: it may take 60 seconds and one more for every 16 KiB.
+        Invalid: it is no form, has no file or several, or has fields that are too many, too long or not
+            UTF-8.
     """
     request.refuse_packed()
     with SpooledTemporaryFile[bytes](max_size=_IN_MEMORY_BYTES) as file:
@@ -76,7 +77,7 @@ async def reading(request: StrictRequest) -> AsyncGenerator[Form]:
         except TimeoutError:
             raise Problem(400, "body_too_slow", "The form took too long to come.") from None
         fields = parts.texts()
-        # Every client makes a boundary of its own for a repeat, and may send the fields in another order.
+        # A client makes a new boundary for a repeat, and may send the fields in another order.
         said = [sorted(fields.items()), parts.filename, parts.file_digest.hexdigest()]
         request.parts_digest = hashlib.sha256(orjson.dumps(said)).digest()
         await asyncio.to_thread(file.seek, 0)
@@ -110,11 +111,11 @@ async def _write(parts: _Parts, file: SpooledTemporaryFile[bytes]) -> None:
 
 
 class _Parts:
-    """What the parser has found.
+    """The state of the parser.
 
     Attributes:
-        arrived: what has come of the file, and is not written yet.
-        ended: whether the last boundary has come.
+        arrived: the bytes of the file that have arrived and are not written yet.
+        ended: whether the last boundary has arrived.
     """
 
     def __init__(self) -> None:
@@ -130,7 +131,7 @@ class _Parts:
         self._disposition = b""
 
     def callbacks(self) -> MultipartCallbacks:
-        """What the parser calls."""
+        """Return the callbacks of the parser."""
         return {
             "on_part_begin": self._begin,
             "on_header_field": self._take_header,
@@ -142,7 +143,7 @@ class _Parts:
         }
 
     def texts(self) -> dict[str, str]:
-        """The fields but for the file.
+        """Return the fields except for the file.
 
         Raises:
             Invalid: one is not UTF-8, or has a NUL character.

@@ -1,6 +1,6 @@
-"""OpenAPI as it is: for each operation the statuses and codes it gives, in words that generators read well.
+"""The OpenAPI document: for each operation its statuses and codes, in a form that generators read well.
 
-What FastAPI's document lacks is completed here, so that routes say only what is theirs alone.
+It completes FastAPI's document, so that routes declare only their own parts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.deps import AGENT_PREFIX, SESSION_SCHEME
 from api.http.catalogue import CATALOGUE, example_of
 from api.http.errors import MEDIA_TYPE, ProblemDocument
-from api.http.middleware import Edge
+from api.http.middleware import RequestMiddleware
 from api.http.openapi_codes import list_codes
 from api.http.openapi_examples import show
 from api.http.openapi_texts import introduce, summary_of
@@ -44,9 +44,9 @@ Operation = dict[str, Any]
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """For `responses=` of a route: the codes that its own rules give, beside those of every route like it.
+    """Return the `responses=` of a route for the codes of its own rules.
 
-    Of themselves come those of credentials, scopes, JSON bodies, parameters, ids in the path and
+    Added automatically are the codes of credentials, scopes, JSON bodies, parameters, ids in the path and
     Idempotency-Keys; `unknown_host`, `internal_error` and, under /api, `database_unavailable`.
 
     Raises:
@@ -65,7 +65,7 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
 
 
 def completed(document: dict[str, Any]) -> dict[str, Any]:
-    """FastAPI's document, completed in place."""
+    """Complete FastAPI's document in place, and return it."""
     components: dict[str, Any] = document.setdefault("components", {})
     schemas: dict[str, Any] = components.setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
@@ -98,14 +98,14 @@ def completed(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drop_unused_examples(document: dict[str, Any]) -> None:
-    """Leave out the codes that no operation lists: `/errors/<code>` explains those, too."""
+    """Remove the codes that no operation lists: `/errors/<code>` explains those, too."""
     used = set(re.findall(rb'"#/components/examples/([^"]+)"', orjson.dumps(document)))
     examples: dict[str, Any] = document["components"]["examples"]
     document["components"]["examples"] = {name: examples[name] for name in examples if name.encode() in used}
 
 
 def _tell_pruned(schemas: dict[str, dict[str, Any]]) -> None:
-    """Of an answer that `?fields=` prunes, only what stays is sure to be there, in its blocks too."""
+    """Mark the fields that `?fields=` may remove from an answer as optional, also within blocks."""
     for schema in [one for one in schemas.values() if _SURE <= one.get("properties", {}).keys()]:
         echo = next(iter(schema["properties"]))
         schema["required"] = [name for name in schema["required"] if name in {echo, *_SURE}]
@@ -120,14 +120,14 @@ def _tell_pruned(schemas: dict[str, dict[str, Any]]) -> None:
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, Operation]]:
-    """Path, method and operation, for all of a document."""
+    """Yield path, method and operation of a document."""
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield path, method, operation
 
 
 def _tell_default(described: dict[str, Any]) -> None:
-    """Say a property's default in words: what has a `default`, generators take for always there."""
+    """Describe a property's default in words, because generators take a `default` as always present."""
     default = described.pop("default", None)
     if default is not None:
         text = default if isinstance(default, str) else orjson.dumps(default).decode()
@@ -163,7 +163,7 @@ def _complete(path: str, operation: Operation, schemas: dict[str, Any]) -> None:
 
 
 def _told(response: dict[str, Any], schemas: dict[str, Any]) -> str:
-    """What an answer is: the first sentence about its object."""
+    """Return a description of an answer: the first sentence about its object."""
     for content in response.get("content", {}).values():
         name = content.get("schema", {}).get("$ref", "").removeprefix(_REFERENCE)
         if name and "description" in schemas[name]:
@@ -173,7 +173,7 @@ def _told(response: dict[str, Any], schemas: dict[str, Any]) -> str:
 
 
 def _state_security(operation: Operation) -> None:
-    """Credentials are sent as `bearer` or `apiKey`; without any the list is empty, not absent."""
+    """Declare credentials as `bearer` or `apiKey`; without any the list is empty, not absent."""
     needed: list[dict[str, list[str]]] = operation.setdefault("security", [])
     if needed and SESSION_SCHEME not in needed[0]:
         scopes = next(iter(needed[0].values()))
@@ -215,7 +215,7 @@ def _implied(path: str, operation: Operation) -> Iterator[str]:
 
 
 def _tell_mounts_apart(document: dict[str, Any]) -> None:
-    """One handler on several paths or methods: the shortest path keeps its name, others add what they add.
+    """Give the further paths and methods of a handler names of their own: the shortest path keeps its name.
 
     `PATCH /api/monitors/{id}` is `change_monitor`, then `PATCH /api/agent/monitors/{id}` is
     `change_monitor_agent`, and with PUT they are `change_monitor_put` and `change_monitor_agent_put`.
@@ -238,27 +238,27 @@ def _name_of(route: APIRoute) -> str:
 
 
 class Application(FastAPI):
-    """FastAPI whose OpenAPI document tells the whole truth, and whose outermost layer is the `Edge`."""
+    """FastAPI with a complete OpenAPI document, and the `RequestMiddleware` as its outermost layer."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(generate_unique_id_function=_name_of, **options)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request. FastAPI would ask OpenTelemetry first, which nothing here sets up."""
+        """Answer one request, without FastAPI's call of OpenTelemetry, which is not set up here."""
         await Starlette.__call__(self, scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Build the layers without those that FastAPI puts around all: the `Edge` does what they do."""
+        """Build the layers without FastAPI's outer ones, whose work the `RequestMiddleware` does."""
         layer: Any = super().build_middleware_stack()
-        while not isinstance(layer, Edge):
+        while not isinstance(layer, RequestMiddleware):
             layer = layer.app
         return layer
 
     def openapi(self) -> dict[str, Any]:
-        """The document, made once."""
+        """Return the document, made once."""
         if not self.openapi_schema:
             with warnings.catch_warnings():
-                # Handlers with several mounts are told apart when the document is completed.
+                # Handlers with several paths get names of their own when the document is completed.
                 warnings.filterwarnings("ignore", "Duplicate Operation ID", UserWarning)
                 self.openapi_schema = completed(super().openapi())
         return self.openapi_schema

@@ -1,4 +1,4 @@
-"""The error codes in OpenAPI: a schema for each place where codes stand, which lists and explains them."""
+"""The error codes in OpenAPI: a schema for each place of codes, which lists and explains them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _PROPERTIES = {
 
 
 def list_codes(schemas: dict[str, Any]) -> None:
-    """Add the schemas of codes, and have the properties that hold one name theirs.
+    """Add the schemas of codes, and refer to them from the properties that hold a code.
 
-    They are strings with `x-extensible-enum`, not enums: a client must live with codes that come later.
+    They are strings with `x-extensible-enum`, not enums, because clients must accept codes of later versions.
     """
     for place, (name, description) in _PLACES.items():
         entries = [entry for entry in CATALOGUE.values() if entry.place == place]

@@ -1,4 +1,4 @@
-"""The examples of OpenAPI: what was sent and answered in a recording, which the tests repeat."""
+"""The examples of OpenAPI: recorded requests and answers, which the tests repeat."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _JSON = "application/json"
 
 @cache
 def read_examples() -> dict[str, dict[str, Any]]:
-    """By the name of the operation: its `request`, and its `answers` by status."""
+    """Return operation name → its `request`, and its `answers` by status."""
     return orjson.loads(files("api.http").joinpath("openapi_examples.json").read_bytes())
 
 
 def show(document: dict[str, Any], name: str, operation: dict[str, Any]) -> None:
-    """Have an operation refer to the examples of the one that is called `name`, which are components."""
+    """Make an operation refer to the examples named `name`, which are components."""
     told = read_examples().get(name)
     if told is None:
         return
@@ -44,7 +44,7 @@ def _refer(document: dict[str, Any], content: dict[str, Any] | None, name: str, 
 
 
 def _at(value: Any, address: str) -> Any:
-    """The same for a service at `address`."""
+    """Return the value with the placeholder replaced by `address`."""
     if isinstance(value, dict):
         return {key: _at(inner, address) for key, inner in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What OpenAPI tells readers beside the operations: about the service, its tags in order, short summaries."""
+"""The texts of OpenAPI beside the operations: the service, its tags in order, short summaries."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TAG_GROUPS = {
     "Service": ["service"],
 }
 
-# Where the words of the function's name do not say it well.
+# For functions whose name does not make a good summary.
 _SUMMARIES = {
     "look_up_ip": "Look up an IP address",
     "check_breaches": "Check an e-mail address for breaches",
@@ -144,12 +144,12 @@ _SUMMARIES = {
 
 
 def summary_of(name: str) -> str:
-    """The short summary of the operation that the function `name` answers."""
+    """Return the short summary of the operation of the function `name`."""
     return _SUMMARIES.get(name) or name.replace("_", " ").capitalize()
 
 
 def introduce(document: dict[str, Any]) -> None:
-    """Tell what the service is, and its tags; put the operations into the order of the tags."""
+    """Describe the service and its tags, and order the operations by tags."""
     address = document["servers"][0]["url"]
     document["info"] |= {
         "description": DESCRIPTION,

@@ -1,4 +1,4 @@
-"""The part of OpenAPI that says what the service sends by itself: each type of events, to webhooks."""
+"""The part of OpenAPI about the service's own requests: each type of events, to webhooks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHAIN = {
 
 
 def webhook_operations() -> dict[str, Any]:
-    """Give OpenAPI's `webhooks`: for each type of events the request that a receiver gets."""
+    """Return OpenAPI's `webhooks`: for each type of events the request that a receiver gets."""
     return {name: {"post": _operation(event_type)} for name, event_type in EVENT_TYPES.items()}
 
 

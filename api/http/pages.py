@@ -1,4 +1,4 @@
-"""Texts that anybody may read: with an ETag, and made once where they are made of the OpenAPI document."""
+"""Public texts: with an ETag, and made once if derived from the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request, Response
 def readable(
     request: Request, content: str | bytes, media_type: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """The content, or 304 to who has it already."""
+    """Return the content, or 304 for a client that already has it."""
     raw = content.encode() if isinstance(content, str) else content
     etag = f'"{hashlib.sha256(raw).hexdigest()[:32]}"'
     told = {"Cache-Control": "public, max-age=300", "ETag": etag, **(headers or {})}
@@ -24,9 +24,9 @@ def readable(
 
 
 class Derived:
-    """What is made of an application's OpenAPI document, which does not change while the service runs.
+    """Contents derived from an application's OpenAPI document, which does not change while the service runs.
 
-    The document takes half a second to make: that is spent beside the event loop, and once.
+    Making the document takes half a second, so it is done once, beside the event loop.
     """
 
     def __init__(self, app: FastAPI) -> None:
@@ -35,11 +35,11 @@ class Derived:
         self._made: dict[str, bytes] = {}
 
     async def get(self, name: str, make: Callable[[dict[str, Any]], str | bytes]) -> bytes:
-        """What `make` gives for the document; made at the first call with this name.
+        """Return the result of `make` for the document, made on the first call with this name.
 
         Args:
-            name: of one of few things.
-            make: gets the document.
+            name: one of a few names.
+            make: receives the document.
         """
         async with self._making:
             if name not in self._made:
@@ -49,5 +49,5 @@ class Derived:
 
 
 def derived_of(request: Request) -> Derived:
-    """What is made of the document of the application that answers `request`."""
+    """Return the derived contents of the application that answers `request`."""
     return request.app.state.derived

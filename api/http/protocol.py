@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with bounds of our own, and with problem documents for what is not HTTP at all."""
+"""uvicorn's HTTP protocol with limits of our own, and with problem documents for invalid HTTP."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _TOO_LONG = "The request line and headers are too long."
 
 
 class HeadTooLong(Exception):
-    """The bound on a request's line and headers, or its trailers, is passed."""
+    """A request's line and headers, or its trailers, exceed the limit."""
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """A request's line and headers may have 64 KiB and take 30 seconds; uvicorn alone bounds neither.
+    """Limits a request's line and headers to 64 KiB and 30 seconds; uvicorn limits neither.
 
-    The parser hands over whole headers only, and does not say where in a segment a head begins. So both are
-    counted: the bytes of what it has handed over, and those since it last had anything to hand over that is
-    not part of a head. What follows a chunked body, the trailers, counts as a head of its own.
+    The parser passes on whole headers only, without the position of a head in a segment. So both are counted:
+    the bytes passed on, and the bytes since it last passed on anything that is not part of a head. The
+    trailers after a chunked body count as a head of their own.
     """
 
     _head_bytes = 0
@@ -36,12 +36,12 @@ class BoundedHttp(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for the first request."""
+        """Start waiting for the first request."""
         super().connection_made(transport)  # pyright: ignore[reportArgumentType]
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting, and end what only its client waits for; an answer that has begun ends by itself."""
+        """Stop waiting, and cancel a request without an answer; an answer that has begun ends by itself."""
         self._stop_waiting()
         super().connection_lost(exc)
         if self.cycle and not self.cycle.response_started:
@@ -50,7 +50,7 @@ class BoundedHttp(HttpToolsProtocol):
                 context.end_unanswered()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, in pieces: no head is longer than the bound by more than one of them."""
+        """Process the data in pieces, so that a head exceeds the limit by at most one piece."""
         while data and not self.transport.is_closing():
             piece, data = data[:_PIECE_BYTES], data[_PIECE_BYTES:]
             self._ended = False
@@ -60,40 +60,40 @@ class BoundedHttp(HttpToolsProtocol):
                 self.send_400_response(_TOO_LONG)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start the head of a request."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
         if self._head_timer is None:
             self._wait_for_head()
 
     def on_url(self, url: bytes) -> None:
-        """A part of the request line is there."""
+        """Count a part of the request line."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header is there; one of the trailers is only counted, since nothing reads them."""
+        """Count a header; trailers are only counted, because nothing reads them."""
         self._count(len(name) + len(value) + len(": \r\n"))
         if self._in_head:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Its head is there."""
+        """End the head of a request."""
         self._in_head, self._ended, self._head_bytes = False, True, 0
         self._stop_waiting()
         super().on_headers_complete()
 
     def on_chunk_header(self) -> None:
-        """A part of a chunked body begins, or its trailers."""
+        """Start a part of a chunked body, or its trailers."""
         self._ended = True
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body is there."""
+        """Start a part of the body."""
         self._ended = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request is there as a whole."""
+        """End a request."""
         self._ended = True
         super().on_message_complete()
 
@@ -103,7 +103,7 @@ class BoundedHttp(HttpToolsProtocol):
             raise HeadTooLong
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not a request, and close the connection."""
+        """Answer an invalid request, and close the connection."""
         if self._head_bytes > MAX_HEAD_BYTES:  # uvicorn only knows that the parser stopped
             msg = _TOO_LONG
         self._stop_waiting()

@@ -1,4 +1,4 @@
-"""Query parameters that a route does not know: a typing error must not pass for a request without it."""
+"""Unknown query parameters, which are refused so that a typing error is not silently ignored."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from fastapi.dependencies.models import Dependant
 from language.findings import suggestion
 from models.errors import FieldError
 
-# Of an event the query is data, and to links in messages others append parameters of their own.
+# The query of an event is data, and readers of messages append their own parameters to links.
 _OPEN = ("/api/workflows/ingest/", "/api/workflows/resume/")
 _MOST_NAMED, _LONGEST_NAME = 20, 100
 
 
 def is_checked(path: str) -> bool:
-    """Tell whether a path, or the template of one, refuses parameters that its route does not know."""
+    """Return whether a path, or the template of one, refuses unknown parameters."""
     return path.startswith("/api/") and not path.startswith(_OPEN)
 
 
 def names_of(dependant: Dependant) -> frozenset[str]:
-    """Return the query parameters that a route and what it depends on declare."""
+    """Return the query parameters that a route and its dependencies declare."""
     own = frozenset(field.alias for field in dependant.query_params)
     return own.union(*map(names_of, dependant.dependencies))
 
 
 def find_unknown(given: Iterable[str], known: Collection[str]) -> list[FieldError]:
-    """Return an error for each parameter that is not known, up to 20 of them."""
+    """Return an error for each unknown parameter, up to 20 of them."""
     return [_unknown(name, known) for name in islice((n for n in given if n and n not in known), _MOST_NAMED)]
 
 

@@ -9,7 +9,7 @@ import orjson
 
 
 async def json_array(chunks: AsyncIterable[Sequence[Any]]) -> AsyncGenerator[bytes]:
-    """One array of the items of all chunks, none of which is empty."""
+    """Yield one array of the items of all chunks, none of which is empty."""
     opening = b"["
     async for chunk in chunks:
         yield opening + orjson.dumps(chunk)[1:-1]
@@ -18,6 +18,6 @@ async def json_array(chunks: AsyncIterable[Sequence[Any]]) -> AsyncGenerator[byt
 
 
 async def json_lines(chunks: AsyncIterable[Sequence[Any]]) -> AsyncGenerator[bytes]:
-    """Each item on a line of its own."""
+    """Yield each item on a line of its own."""
     async for chunk in chunks:
         yield b"".join(orjson.dumps(item) + b"\n" for item in chunk)

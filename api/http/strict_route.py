@@ -19,25 +19,25 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def _as_found(error: FieldError) -> dict[str, Any]:
-    """An unknown parameter as FastAPI would tell of it, had it looked."""
+    """Return an unknown parameter in the form of FastAPI's errors."""
     return {"type": error.code, "loc": ("query", error.parameter), "msg": error.message}
 
 
 class StrictRoute(APIRoute):
     """The route class of every router.
 
-    It brings strict bodies (`max_body_size` is its limit), strict query strings, and idempotency keys.
+    It adds strict bodies (`max_body_size` is the limit), strict query strings, and idempotency keys.
     """
 
     def __init__(
         self, path: str, endpoint: Endpoint, *, max_body_size: int | None = None, **options: Any
     ) -> None:
-        # FastAPI's own limit answers in plain text, past our error handlers: ours takes its place.
+        # FastAPI's own limit answers in plain text, bypassing our error handlers, so ours replaces it.
         self._limit = MAX_BODY_BYTES if max_body_size is None else max_body_size
         super().__init__(path, claiming(endpoint), **options)
 
     def get_route_handler(self) -> Handler:
-        """FastAPI's handler, given a strict request."""
+        """Return FastAPI's handler, wrapped to receive a strict request."""
         handle = self._handler()
         parameters = query.names_of(self.dependant)
 
@@ -52,5 +52,5 @@ class StrictRoute(APIRoute):
         return strict
 
     def _handler(self) -> Handler:
-        """What answers a strict request."""
+        """Return the handler of a strict request."""
         return super().get_route_handler()

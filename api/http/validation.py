@@ -25,7 +25,7 @@ _STANDARD: frozenset[str] = frozenset(get_args(ErrorType))
 
 
 class Body(BaseModel):
-    """The base of every request body: unknown fields are refused, with the right name where one is near.
+    """The base of every request body: unknown fields are refused, with a suggestion for similar names.
 
     `read_only` names the fields of the same resource that a client may send back without effect.
     """
@@ -48,7 +48,7 @@ class Body(BaseModel):
 
     @classmethod
     def _readable(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """The fields of the model, and the first of the unknown ones: a body can have 100,000 of them."""
+        """Return the fields of the model, and the first unknown ones: a body can have 100,000 of them."""
         names = {field.alias or name for name, field in cls.model_fields.items()}
         known = {name: value for name, value in data.items() if name in names and name not in cls.read_only}
         unknown = ((n, v) for n, v in data.items() if n not in names and n not in cls.read_only)
@@ -67,7 +67,7 @@ class Body(BaseModel):
 
 
 def as_it_came(documented: Any) -> PlainValidator:
-    """For a body that the function of a route validates, be it any object; `documented` is for OpenAPI."""
+    """Return a validator for a body that the route's function validates; `documented` is for OpenAPI."""
     return PlainValidator(_object, json_schema_input_type=documented)
 
 
@@ -84,7 +84,7 @@ def validated(model: type[SomeBody], body: dict[str, Any], context: Any) -> Some
     """Validate a body as the route would, with a context for the validators of its fields.
 
     Raises:
-        Invalid: naming all that is wrong with it.
+        Invalid: with all errors in it.
     """
     try:
         return model.model_validate(body, context=context)
@@ -94,18 +94,18 @@ def validated(model: type[SomeBody], body: dict[str, Any], context: Any) -> Some
 
 
 def field_errors(found: Iterable[Any], body: Any) -> list[FieldError]:
-    """All that is wrong, as the API says it.
+    """Return all errors in the form of the API.
 
     Args:
         found: Pydantic's errors, with FastAPI's locations (`body`, `query` or `header` first).
-        body: the parsed body, to tell its names from Pydantic's names for the arms of a union.
+        body: the parsed body, which distinguishes its names from Pydantic's names for members of a union.
     """
     return [_field_error(item, body) for item in found]
 
 
 def _field_error(item: Any, body: Any) -> FieldError:
     kind: str = item["type"]
-    # Every kind that is not Pydantic's is one of ours, its message too.
+    # A kind that is not Pydantic's is one of ours, and so is its message.
     code, message = meaning(kind, item.get("ctx") or {}) if kind in _STANDARD else (kind, item["msg"])
     place, *path = item["loc"]
     if place == "body":

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import answered, schema, schema_of
-from api.mcp.calling import Ctx, Door
+from api.mcp.calling import Ctx, InternalClient
 from api.mcp.toolbox import Limit, Offset, Toolbox
 from models.accounts.secrets import SecretView
 from models.credits.credits import BalanceView
@@ -23,14 +23,17 @@ _SECTION_CHARACTERS = 1_500
 
 @toolbox.tool("Show credits", schema_of(BalanceView), reads=True)
 async def get_credits(ctx: Ctx) -> CallToolResult:
-    """The balance of credits, and what is held for work under way. Look here before work that costs much."""
-    return answered(await Door(ctx).get("/api/credits"))
+    """Get the balance of credits, and what is held for work in progress. Call this before expensive work."""
+    return answered(await InternalClient(ctx).get("/api/credits"))
 
 
 @toolbox.tool("List secrets", schema(secrets={"type": "array", "items": schema_of(SecretView)}), reads=True)
 async def list_secrets(ctx: Ctx, limit: Limit = 50, offset: Offset = 0) -> CallToolResult:
-    """The names of secrets, which webhook steps use as {{ secrets.NAME }}. No tool has their values."""
-    found: list[Any] = (await Door(ctx).get("/api/workflows/secrets"))["secrets"]
+    """List the names of secrets, which webhook steps use as {{ secrets.NAME }}.
+
+    No tool returns their values.
+    """
+    found: list[Any] = (await InternalClient(ctx).get("/api/workflows/secrets"))["secrets"]
     shown = [
         {name: one[name] for name in ("name", "created_at", "updated_at")}
         for one in found[offset : offset + limit]
@@ -50,12 +53,13 @@ async def search_docs(
     ctx: Ctx,
     limit: Annotated[int, Field(ge=1, le=10, description="How many sections to give at most.")] = 3,
 ) -> CallToolResult:
-    """Search the documentation of this service. Look here before you write a workflow.
+    """Search the documentation of this service. Call this before you write a workflow.
 
-    It has the workflow language with its steps, triggers and expressions, monitors, webhooks, errors, limits.
+    It covers the workflow language with its steps, triggers and expressions, monitors, webhooks, errors,
+    limits.
     """
     hits = await asyncio.to_thread(documentation.search, query, limit)
-    address = Door(ctx).address
+    address = InternalClient(ctx).address
     sections = [
         {
             "page": hit.page,

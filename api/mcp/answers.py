@@ -1,4 +1,4 @@
-"""What tools answer: the routes' answers with what a model needs of them, and how they are described."""
+"""The answers of tools: the routes' answers reduced to what a model needs, and their schemas."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel
 
 MAX_BYTES = 8 * 1024
-"""What an answer has at most, as JSON, unless it is asked for in full."""
+"""The size limit of an answer as JSON, unless the full one is requested."""
 
 JSONObject: TypeAlias = dict[str, Any]
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
-# How long lists and texts may be, from mild to hard, until an answer fits.
+# The limits of lists and texts, from mild to hard, until an answer fits.
 _CAPS = ((100, 4000), (50, 2000), (25, 1000), (10, 500), (5, 250), (3, 120), (1, 60))
 _DEEPEST = 1
 
@@ -23,14 +23,14 @@ _DEEPEST = 1
 def answered(
     answer: Mapping[str, Any], *, full: bool = False, hint: str = "", untrusted: Sequence[str] = ()
 ) -> CallToolResult:
-    """The result of a tool.
+    """Return the result of a tool.
 
     Args:
         answer: JSON.
-        full: give all of it, however long.
-        hint: how to get what is cut, where something is.
-        untrusted: where it may have what strangers wrote, such as `steps[].output`. A model reads of those
-            that are there before it reads them.
+        full: return all of it, however long.
+        hint: how to get the cut parts, if any.
+        untrusted: places that may hold strangers' text, such as `steps[].output`. A model sees the list of
+            the places present before it reads them.
     """
     room = MAX_BYTES - len(orjson.dumps({"untrusted": untrusted}))
     shown = dict(answer) if full else pruned(answer, hint, room)
@@ -41,7 +41,7 @@ def answered(
 
 
 def _holds(value: Any, place: str) -> bool:
-    """Say whether anything stands at a place such as `steps[].output`."""
+    """Return whether a place such as `steps[].output` holds anything."""
     name, _, rest = place.partition(".")
     inner: Any = cast(JSONObject, value).get(name.removesuffix("[]")) if isinstance(value, dict) else None
     if inner in _EMPTY:
@@ -51,9 +51,9 @@ def _holds(value: Any, place: str) -> bool:
 
 
 def pruned(answer: Mapping[str, Any], hint: str, most: int = MAX_BYTES) -> JSONObject:
-    """An answer without what is empty, its lists and texts cut so that it has at most so many bytes.
+    """Return an answer without empty members, its lists and texts cut to at most this many bytes.
 
-    `omitted` of it says what was cut.
+    Its `omitted` lists the cuts.
     """
     whole = cast(JSONObject, _without_empty(answer))
     if len(orjson.dumps(whole)) <= most:
@@ -64,7 +64,7 @@ def pruned(answer: Mapping[str, Any], hint: str, most: int = MAX_BYTES) -> JSONO
         told = [*list(cuts.values())[:10], *([hint] if hint else [])]
         if len(orjson.dumps(shown | {"omitted": told})) <= most:
             return shown | {"omitted": told}
-    # So many members of themselves: those that come first, as far as they have room.
+    # With too many members, the first ones are kept, as far as they fit.
     shown, room = cast(JSONObject, {}), most - 512
     for name, value in whole.items():
         small = _cut(value, name, *_CAPS[-1], {})
@@ -102,17 +102,17 @@ def _cut(value: Any, place: str, items: int, characters: int, cuts: dict[str, st
 
 
 def schema_of(model: type[BaseModel]) -> JSONObject:
-    """A JSON Schema for what a tool answers of this model: its members, none of them sure.
+    """Return a JSON Schema for a tool's answer of this model: its members, all optional.
 
-    What they mean stands in the OpenAPI document, and of `omitted` and `untrusted`, which any answer may
-    have, in the instructions of the server: the list of tools is as long as it can be.
+    Their meaning is in the OpenAPI document. `omitted` and `untrusted`, which any answer may have, are
+    described in the server's instructions, because the list of tools has reached its size limit.
     """
     whole = model.model_json_schema(mode="serialization")
     return _shallow(whole, cast(JSONObject, whole.get("$defs", {})), 0)
 
 
 def schema(**members: JSONObject) -> JSONObject:
-    """A JSON Schema for an object with these members, none of them sure."""
+    """Return a JSON Schema for an object with these members, all optional."""
     return {"type": "object", "properties": members}
 
 
@@ -124,7 +124,7 @@ def _shallow(schema: JSONObject, definitions: JSONObject, depth: int) -> JSONObj
     arms = [arm for arm in schema.get("anyOf", []) if arm != {"type": "null"}]
     if len(arms) == 1:
         return _or_null(_shallow(arms[0], definitions, depth))
-    # Values that are named have their types.
+    # Enumerated values have a type already.
     shown = _kept(schema, "enum" if "enum" in schema else "type")
     if "properties" in schema and depth < _DEEPEST:
         shown["properties"] = {
@@ -136,7 +136,7 @@ def _shallow(schema: JSONObject, definitions: JSONObject, depth: int) -> JSONObj
 
 
 def _or_null(schema: JSONObject) -> JSONObject:
-    """The schema where there may be null instead: in an answer that was asked for in full."""
+    """Return the schema with null allowed, as in an answer that was requested in full."""
     if "enum" in schema:
         schema["enum"] = [*schema["enum"], None]
     return schema | ({"type": [schema["type"], "null"]} if isinstance(schema.get("type"), str) else {})

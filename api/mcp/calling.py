@@ -23,14 +23,14 @@ from models.errors import TooManyStreams
 from services.run_waiter import Seen, Watcher
 
 Ctx: TypeAlias = Context[Any, Any]
-"""What the SDK gives a tool beside its arguments."""
+"""The context that the SDK passes to a tool."""
 
 _KEPT_HEADERS = frozenset({b"host", b"authorization", b"x-api-key", b"x-forwarded-for", b"user-agent"})
-# A client is told so often that time passes.
+# The interval at which a client is told that time passes.
 _TELL_SECONDS = 1.0
 _MOST_ERRORS, _LONGEST = 10, 400
 _ID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-# Where the catalogue speaks of requests, and a model has tools.
+# Remedies for tools, where the catalogue's remedy is about requests.
 _REMEDIES = {
     "invalid_input": "Mend what is listed, and call the tool again.",
     "not_found": "Check the id: a tool that lists has the ids that there are.",
@@ -38,12 +38,12 @@ _REMEDIES = {
     "job_not_finished": "Call get_bulk_job with wait_seconds until it has ended.",
     "workflow_not_active": 'Activate it: update_workflow with the changes {"status": "active"}.',
 }
-# The requests under way: the event loop itself holds no task.
+# The running requests: the event loop itself keeps no reference to a task.
 _under_way: set[asyncio.Task[Any]] = set()
 
 
 class Refused(ToolError):
-    """An answer that is no success, in words that say what to do.
+    """An unsuccessful answer, with the remedy in words.
 
     Attributes:
         code: of the problem document.
@@ -55,7 +55,7 @@ class Refused(ToolError):
 
 
 class Answer:
-    """What the application has answered."""
+    """The application's answer."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -63,7 +63,7 @@ class Answer:
         self.content = b""
 
     async def take(self, message: Message) -> None:
-        """One message of the answer: the `send` of its request."""
+        """Receive one message of the answer: the `send` of its request."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.headers = {name.decode(): value.decode("latin-1") for name, value in message["headers"]}
@@ -71,7 +71,7 @@ class Answer:
             self.content += message.get("body", b"")
 
 
-class Door:
+class InternalClient:
     """The application's own routes, for the tool that is called in this context."""
 
     def __init__(self, ctx: Ctx) -> None:
@@ -86,15 +86,15 @@ class Door:
         return self.services.settings.address
 
     async def get(self, path: str, **query: Any) -> Any:
-        """What GET answers; parameters that are None are left out.
+        """Return the answer to GET; parameters that are None are left out.
 
         Raises:
-            Refused: it is no success.
+            Refused: the answer is unsuccessful.
         """
         return await self._request("GET", path, query=query)
 
     async def post(self, path: str, body: Any = None, *, key: str | None = None, **query: Any) -> Any:
-        """What POST answers.
+        """Return the answer to POST.
 
         Args:
             path: of the route.
@@ -103,23 +103,23 @@ class Door:
             query: parameters; those that are None are left out.
 
         Raises:
-            Refused: it is no success.
+            Refused: the answer is unsuccessful.
         """
         return await self._request("POST", path, body, {"idempotency-key": key}, query)
 
     async def patch(self, path: str, body: Any, *, version: int) -> Any:
-        """What PATCH answers, where the object still has this version.
+        """Return the answer to PATCH, if the object still has this version.
 
         Raises:
-            Refused: it is no success.
+            Refused: the answer is unsuccessful.
         """
         return await self._request("PATCH", path, body, {"if-match": f'"v{version}"'})
 
     async def delete(self, path: str, body: Any = None) -> Any:
-        """What DELETE answers; None for nothing.
+        """Return the answer to DELETE; None for an empty one.
 
         Raises:
-            Refused: it is no success.
+            Refused: the answer is unsuccessful.
         """
         return await self._request("DELETE", path, body)
 
@@ -131,7 +131,7 @@ class Door:
         headers: Mapping[str, str | None] | None = None,
         query: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Have the application answer, to the end even if whoever called the tool has gone away."""
+        """Run the request to its end, even if the tool's caller has left."""
         answering = asyncio.create_task(self._answered(method, path, body, headers or {}, query or {}))
         _under_way.add(answering)
         answering.add_done_callback(_under_way.discard)
@@ -180,16 +180,16 @@ class Door:
 
     @property
     def account_id(self) -> UUID:
-        """Whose tool it is."""
+        """The account that the tool acts for."""
         caller = context_of(self._scope).caller
         assert caller is not None, "the route of /mcp has found it"
         return caller.account_id
 
     def waiting(self, seconds: float) -> AbstractContextManager[None]:
-        """Take one of the account's places for a wait; none for a look.
+        """Take one of the account's places for a wait; none without a wait.
 
         Raises:
-            ToolError: all are taken.
+            ToolError: all places are taken.
         """
         if not seconds:
             return nullcontext()
@@ -213,13 +213,13 @@ class Door:
         total: int,
         seconds: float,
     ) -> None:
-        """Watch until it has ended, telling the client how far it is.
+        """Watch an object until it has ended, and report its progress to the client.
 
         Args:
-            watch: finds what is new of it.
-            done: how much of `total` is done; `total` where it has ended.
-            total: how much there is to be done.
-            seconds: after which it is given as it is, ended or not.
+            watch: yields new findings about it.
+            done: the finished part of `total`; `total` when it has ended.
+            total: the whole of the work.
+            seconds: after which watching stops, ended or not.
         """
         loop = asyncio.get_running_loop()
         started, reached, told = loop.time(), 0, -1.0
@@ -229,7 +229,7 @@ class Door:
                 if (seen := await watcher.next(min(_TELL_SECONDS, left))) is not None:
                     reached = done(seen)
                 elapsed = loop.time() - started
-                # Each must be more than the one before: time passes, whether something gets done or not.
+                # Each report must exceed the one before: time passes, whether work progresses or not.
                 share = 0 if reached >= total else elapsed / (elapsed + seconds + 1)
                 if reached + share > told:
                     told = reached + share
@@ -239,7 +239,7 @@ class Door:
 
 
 def in_path(text: str) -> str:
-    """An id as one segment of a path; of another text, such as the name of a neighbouring path, `none`."""
+    """Return an id as one segment of a path; `none` for other text, such as the name of another path."""
     return text if _ID.fullmatch(text) else "none"
 
 
@@ -248,7 +248,7 @@ def _written(value: Any) -> str:
 
 
 def _told(problem: Mapping[str, Any], retry_after: str | None) -> str:
-    """The problem for a model: what is wrong, where, and what to do about it."""
+    """Return the problem in the words for a model: what is wrong, where, and the remedy."""
     lines = [f"{problem['code']}: {problem['detail'][:1000]}"]
     errors = problem.get("errors", [])
     if errors:
@@ -266,7 +266,7 @@ def _told(problem: Mapping[str, Any], retry_after: str | None) -> str:
 
 
 def _place(error: Mapping[str, Any]) -> str:
-    """Where in the arguments: `steps[2].config.expression`."""
+    """Return the place in the arguments: `steps[2].config.expression`."""
     if error.get("parameter"):
         return str(error["parameter"])
     parts = [part.replace("~1", "/").replace("~0", "~") for part in error["pointer"].split("/")[1:]]

@@ -1,7 +1,8 @@
-"""The JSON Schema of workflows for tools: that of the documentation, as short as it can be.
+"""The JSON Schema of workflows for tools: that of the documentation, in the shortest form.
 
-Each tool that takes a definition carries its own copy. So steps say once what all of them have, there are
-no references (which many clients do not follow), and bounds are left to validation, which words them better.
+Each tool that takes a definition carries its own copy. So members common to all steps are listed once, there
+are no references (which many clients do not follow), and limits are left to validation, which words them
+better.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from api.mcp.answers import JSONObject
 from language.validation.definition import Document
 
 _KEPT = ("type", "enum", "const", "required", "description")
-# Of a step: what depends on its type.
+# The members of a step that depend on its type.
 _OWN = ("type", "config")
 
 
 @cache
 def definition_members() -> JSONObject:
-    """Give the members of a workflow, each with its schema."""
+    """Return the members of a workflow, each with its schema."""
     whole = Document.model_json_schema()
     members = _short(whole, cast(JSONObject, whole["$defs"]))["properties"]
     steps = members["steps"]
@@ -28,7 +29,7 @@ def definition_members() -> JSONObject:
 
 
 def _short(schema: JSONObject, definitions: JSONObject) -> JSONObject:
-    """Put what a schema refers to in its place, and leave bounds out."""
+    """Replace the references of a schema by their targets, and leave limits out."""
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rpartition("/")[2]] | _without_ref(schema)
     shown = {name: schema[name] for name in _KEPT if name in schema}
@@ -49,7 +50,7 @@ def _without_ref(schema: JSONObject) -> JSONObject:
 
 
 def _either(arms: list[JSONObject]) -> JSONObject:
-    """Make one schema of several: types alone are listed, and null is one more type."""
+    """Merge several schemas into one: types alone are listed, and null is one more type."""
     others = [arm for arm in arms if arm != {"type": "null"}]
     if all(arm.keys() == {"type"} for arm in arms):
         return {"type": [arm["type"] for arm in arms]} if arms else {}
@@ -60,7 +61,7 @@ def _either(arms: list[JSONObject]) -> JSONObject:
 
 
 def _merged(steps: list[JSONObject]) -> JSONObject:
-    """Merge the kinds of steps: what several have stands once, beside what each type has of its own."""
+    """Merge the kinds of steps: common members are listed once, beside the own members of each type."""
     shared: JSONObject = {}
     for step in steps:
         shared |= {name: inner for name, inner in step["properties"].items() if name not in _OWN}
@@ -69,12 +70,12 @@ def _merged(steps: list[JSONObject]) -> JSONObject:
 
 
 def _kind(schema: JSONObject) -> JSONObject:
-    """Leave out of the `type` or `config` of a step what its members say as well."""
+    """Remove from the `type` or `config` of a step what its members describe already."""
     return {name: value for name, value in schema.items() if name != "description"}
 
 
 def without_texts(schema: Any) -> Any:
-    """Leave out the descriptions of a schema, for a tool whose neighbour has them."""
+    """Remove the descriptions of a schema, for a tool whose neighbour has them."""
     if isinstance(schema, list):
         return [without_texts(inner) for inner in cast(list[Any], schema)]
     if not isinstance(schema, dict):

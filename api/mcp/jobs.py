@@ -1,4 +1,4 @@
-"""Tools of bulk jobs: start one, see how far it is, read its rows."""
+"""Tools of bulk jobs: start one, see its progress, read its rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import answered, schema, schema_of
-from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import Full, Key, Seconds, Toolbox
 from api.streams.job_events import watch
 from models.jobs.jobs import JobType, JobView
@@ -32,21 +32,21 @@ async def start_bulk_job(
     ] = None,
     idempotency_key: Key = None,
 ) -> CallToolResult:
-    """Look up many targets in the background; get_bulk_job then says how far it is.
+    """Look up many targets in the background; get_bulk_job then reports the progress.
 
-    A target costs what its lookup does, repeats cost nothing. Credits are held at the start, and what is not
-    used comes back.
+    A target costs as much as its lookup, repeats cost nothing. Credits are held at the start, and unused ones
+    are returned.
     """
     body: dict[str, Any] = {"type": type, "targets": targets}
     body |= {key: value for key, value in {"name": name, "fields": fields}.items() if value is not None}
-    return answered(await Door(ctx).post("/api/bulk-jobs", body, key=idempotency_key))
+    return answered(await InternalClient(ctx).post("/api/bulk-jobs", body, key=idempotency_key))
 
 
 @toolbox.tool("See how far a bulk job is", _JOB, reads=True)
 async def get_bulk_job(job_id: JobId, ctx: Ctx, wait_seconds: Seconds = 0) -> CallToolResult:
-    """How far a bulk job is, what it has cost, and how long it will take."""
-    door, path = Door(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
-    first = await door.get(path)
+    """Get the progress of a bulk job, its cost so far, and the time it will take."""
+    client, path = InternalClient(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
+    first = await client.get(path)
     total = max(first["total_rows"], 1)
 
     def done(job: JobView) -> int:
@@ -54,9 +54,11 @@ async def get_bulk_job(job_id: JobId, ctx: Ctx, wait_seconds: Seconds = 0) -> Ca
 
     if not wait_seconds or first["completed_at"]:
         return answered(first)
-    with door.waiting(wait_seconds):
-        await door.follow(watch(door.services, door.account_id, UUID(first["id"])), done, total, wait_seconds)
-    return answered(await door.get(path))
+    with client.waiting(wait_seconds):
+        await client.follow(
+            watch(client.services, client.account_id, UUID(first["id"])), done, total, wait_seconds
+        )
+    return answered(await client.get(path))
 
 
 @toolbox.tool(
@@ -78,15 +80,15 @@ async def get_bulk_job_results(
     offset: Annotated[int, Field(ge=0, le=10_000, description="How many rows to leave out.")] = 0,
     full: Full = False,
 ) -> CallToolResult:
-    """The rows of a bulk job that has ended, in the order of its targets."""
-    door, path = Door(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
-    rows = await door.get(f"{path}/results", format="jsonl", limit=limit, offset=offset)
-    found = {"job": await door.get(path), "rows": rows}
+    """Read the rows of a bulk job that has ended, in the order of its targets."""
+    client, path = InternalClient(ctx), f"/api/bulk-jobs/{in_path(job_id)}"
+    rows = await client.get(f"{path}/results", format="jsonl", limit=limit, offset=offset)
+    found = {"job": await client.get(path), "rows": rows}
     hint = "use a smaller `limit` and `offset`, or set `full`"
     return answered(found, full=full, hint=hint, untrusted=["rows"])
 
 
 @toolbox.tool("Cancel a bulk job", _JOB, destroys=True, repeatable=True)
 async def cancel_bulk_job(job_id: JobId, ctx: Ctx) -> CallToolResult:
-    """End a bulk job now. What was found stays, and is paid; what was held for the rest comes back."""
-    return answered(await Door(ctx).post(f"/api/bulk-jobs/{in_path(job_id)}/cancel"))
+    """End a bulk job now. Finished rows stay, and are paid; what was held for the rest is returned."""
+    return answered(await InternalClient(ctx).post(f"/api/bulk-jobs/{in_path(job_id)}/cancel"))

@@ -8,7 +8,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import answered, schema, schema_of
-from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import DELETED, Deleted, Limit, Offset, Toolbox, Total
 from api.routes.lists import ListCreated
 from api.schemas.target_bodies import TargetsAdded, TargetsDeleted
@@ -31,8 +31,8 @@ async def list_contact_lists(
     limit: Limit = 20,
     offset: Offset = 0,
 ) -> CallToolResult:
-    """The account's contact lists, newest first: their ids, names, types and how many targets they have."""
-    found = await Door(ctx).get("/api/lists", type=type)
+    """List the account's contact lists, newest first: ids, names, types and numbers of targets."""
+    found = await InternalClient(ctx).get("/api/lists", type=type)
     shown = {"lists": found[offset : offset + limit], "total": len(found)}
     return answered(shown, hint="use a smaller `limit` and `offset`")
 
@@ -46,10 +46,10 @@ async def create_contact_list(
 ) -> CallToolResult:
     """Make a contact list, which monitors can watch. Free.
 
-    Texts that are no targets of the type are left out, and named in `invalid`.
+    Texts that are not targets of the type are left out, and listed in `invalid`.
     """
     body: dict[str, Any] = {"name": name, "type": type, "targets": targets}
-    return answered(await Door(ctx).post("/api/lists", body))
+    return answered(await InternalClient(ctx).post("/api/lists", body))
 
 
 @toolbox.tool(
@@ -60,8 +60,8 @@ async def create_contact_list(
 async def get_contact_list_targets(
     list_id: ListId, ctx: Ctx, limit: Limit = 100, offset: Offset = 0
 ) -> CallToolResult:
-    """The targets of a contact list, in the order of adding."""
-    found: list[str] = await Door(ctx).get(f"/api/lists/{in_path(list_id)}/targets")
+    """Read the targets of a contact list, in the order of adding."""
+    found: list[str] = await InternalClient(ctx).get(f"/api/lists/{in_path(list_id)}/targets")
     shown = {"targets": found[offset : offset + limit], "total": len(found)}
     return answered(shown, hint="use a smaller `limit` and `offset`", untrusted=["targets"])
 
@@ -70,18 +70,18 @@ async def get_contact_list_targets(
 async def add_contact_list_targets(list_id: ListId, targets: Targets, ctx: Ctx) -> CallToolResult:
     """Add targets to a contact list. Monitors that watch it look them up from their next run on."""
     path = f"/api/lists/{in_path(list_id)}/targets"
-    return answered(await Door(ctx).post(path, {"targets": targets}))
+    return answered(await InternalClient(ctx).post(path, {"targets": targets}))
 
 
 @toolbox.tool("Remove targets from a contact list", schema_of(TargetsDeleted), destroys=True, repeatable=True)
 async def remove_contact_list_targets(list_id: ListId, targets: Targets, ctx: Ctx) -> CallToolResult:
-    """Remove targets from a contact list, in whatever form they are written."""
+    """Remove targets from a contact list, in any spelling."""
     path = f"/api/lists/{in_path(list_id)}/targets"
-    return answered(await Door(ctx).delete(path, {"targets": targets}))
+    return answered(await InternalClient(ctx).delete(path, {"targets": targets}))
 
 
 @toolbox.tool("Delete a contact list", DELETED, destroys=True, repeatable=True)
 async def delete_contact_list(list_id: ListId, ctx: Ctx) -> CallToolResult:
     """Delete a contact list and its targets, for good. Monitors that watch it pause."""
-    await Door(ctx).delete(f"/api/lists/{in_path(list_id)}")
+    await InternalClient(ctx).delete(f"/api/lists/{in_path(list_id)}")
     return answered(Deleted)

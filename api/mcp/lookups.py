@@ -8,7 +8,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import answered, schema_of
-from api.mcp.calling import Ctx, Door
+from api.mcp.calling import Ctx, InternalClient
 from api.mcp.toolbox import Full, Key, Toolbox
 from providers.breach.answer import BreachAnswer
 from providers.company.answer import CompanyAnswer
@@ -26,7 +26,7 @@ from providers.websearch.kind import LIMIT
 toolbox = Toolbox()
 
 _HINT = "name `fields` to get these alone, or set `full`"
-# All other members have what sources say, which they may have from strangers.
+# All other members hold text from sources, which may come from strangers.
 _OURS = frozenset({"credits", "cached", "partial", "verdict", "sources"})
 _ANSWERED = frozenset({"ok", "empty", "cached"})
 
@@ -40,13 +40,13 @@ async def _look_up(
     ctx: Ctx, path: str, body: dict[str, Any], fields: list[str] | None, full: bool, key: str | None = None
 ) -> CallToolResult:
     chosen = ",".join(fields) if fields else None
-    answer = await Door(ctx).post(f"/api/agent/{path}", body, key=key, fields=chosen)
+    answer = await InternalClient(ctx).post(f"/api/agent/{path}", body, key=key, fields=chosen)
     foreign = [name for name in answer if name not in _OURS]
     return answered(answer if full else _essential(answer), full=full, hint=_HINT, untrusted=foreign)
 
 
 def _essential(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer without where each value is from, and of the sources those alone that gave none."""
+    """Return an answer without the origins of its values; of its sources, only those without an answer."""
     silent = [
         {name: one[name] for name in ("name", "status", "detail", "retry_after") if name in one}
         for one in answer["providers"]
@@ -63,7 +63,7 @@ async def lookup_ip(
     fields: Fields = None,
     full: Full = False,
 ) -> CallToolResult:
-    """An IP address: where and whose it is, if it is a VPN, proxy or Tor, what is known against it. Free."""
+    """Look up an IP address: location, owner, VPN, proxy or Tor use, and reports against it. Free."""
     return await _look_up(ctx, "ip", {"ip": ip}, fields, full)
 
 
@@ -74,7 +74,7 @@ async def lookup_breach(
     fields: Fields = None,
     full: Full = False,
 ) -> CallToolResult:
-    """The known data breaches that an e-mail address is in, and what was exposed. Free."""
+    """Find the known data breaches that an e-mail address is in, and the exposed data. Free."""
     return await _look_up(ctx, "breaches", {"email": email}, fields, full)
 
 
@@ -85,7 +85,7 @@ async def lookup_validate(
     fields: Fields = None,
     full: Full = False,
 ) -> CallToolResult:
-    """Whether an e-mail address can receive mail, is disposable, free or a role's. Free."""
+    """Check whether an e-mail address can receive mail, is disposable, free or a role account. Free."""
     return await _look_up(ctx, "validate", {"email": email}, fields, full)
 
 
@@ -97,7 +97,10 @@ async def lookup_email(
     full: Full = False,
     idempotency_key: Key = None,
 ) -> CallToolResult:
-    """The person behind an e-mail address: name, company, role, profiles. 1 credit if the person is known."""
+    """Find the person behind an e-mail address: name, company, role, profiles.
+
+    1 credit if the person is known.
+    """
     return await _look_up(ctx, "lookup", {"email": email}, fields, full, idempotency_key)
 
 
@@ -114,7 +117,7 @@ async def lookup_phone(
     full: Full = False,
     idempotency_key: Key = None,
 ) -> CallToolResult:
-    """A phone number's country, carrier, line type and validity. 1 credit if it is valid."""
+    """Look up a phone number's country, carrier, line type and validity. 1 credit if it is valid."""
     body = {"phone": phone} | ({} if country is None else {"country": country})
     return await _look_up(ctx, "phone", body, fields, full, idempotency_key)
 
@@ -127,7 +130,7 @@ async def lookup_domain(
     full: Full = False,
     idempotency_key: Key = None,
 ) -> CallToolResult:
-    """A domain's registration, DNS, certificate and hosting, and what is known against it. 1 credit."""
+    """Look up a domain's registration, DNS, certificate, hosting, and reports against it. 1 credit."""
     return await _look_up(ctx, "domain", {"domain": domain}, fields, full, idempotency_key)
 
 
@@ -139,7 +142,7 @@ async def lookup_username(
     full: Full = False,
     idempotency_key: Key = None,
 ) -> CallToolResult:
-    """The sites that have an account of this name. 1 credit."""
+    """Find the sites that have an account of this name. 1 credit."""
     return await _look_up(ctx, "username", {"username": username}, fields, full, idempotency_key)
 
 
@@ -166,7 +169,7 @@ async def lookup_company(
     full: Full = False,
     idempotency_key: Key = None,
 ) -> CallToolResult:
-    """A company's profile from registries, and people who work there. 1 credit a person found."""
+    """Look up a company's profile in registries, and people who work there. 1 credit a person found."""
     return await _look_up(ctx, "company", {"company": company, "limit": limit}, fields, full, idempotency_key)
 
 
@@ -180,7 +183,7 @@ async def lookup_darkweb(
     full: Full = False,
     idempotency_key: Key = None,
 ) -> CallToolResult:
-    """Where the dark web mentions this: leaks, pastes, forums, markets. 1 credit for each 100 mentions found.
+    """Search the dark web: leaks, pastes, forums, markets. 1 credit for each 100 mentions found.
 
     Further pages of one search are free for a day.
     """

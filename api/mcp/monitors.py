@@ -1,4 +1,4 @@
-"""Tools of monitors: make one, run it, read what has changed."""
+"""Tools of monitors: make one, run it, read its changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import answered, schema, schema_of
-from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import DELETED, Deleted, Full, Key, Limit, Offset, Seconds, Toolbox, Total
 from api.schemas.monitor_validity import MonitorValidity
 from models.lists.lists import TargetType
@@ -40,8 +40,8 @@ async def list_monitors(
     limit: Limit = 20,
     offset: Offset = 0,
 ) -> CallToolResult:
-    """The account's monitors, newest first, with when each runs next and what its last run has found."""
-    found: list[Any] = (await Door(ctx).get("/api/monitors", type=type))["monitors"]
+    """List the account's monitors, newest first, with their next run and the result of the last."""
+    found: list[Any] = (await InternalClient(ctx).get("/api/monitors", type=type))["monitors"]
     shown = {"monitors": found[offset : offset + limit], "total": len(found)}
     return answered(shown, hint="use a smaller `limit` and `offset`")
 
@@ -83,12 +83,12 @@ async def create_monitor(
     tracked_fields: TrackedFields = None,
     when: When = None,
 ) -> CallToolResult:
-    """Have targets looked up again and again, and changes recorded. It is active at once.
+    """Create a monitor, which looks targets up repeatedly and records changes. It is active at once.
 
-    Each run costs 1 credit a target that is answered: tell the user what that comes to.
+    Each run costs 1 credit a target that is answered: tell the user the total.
     """
     chosen = (targets, list_id, frequency, cron, timezone, tracked_fields, when)
-    return answered(await Door(ctx).post("/api/monitors", _body(name, type, *chosen)))
+    return answered(await InternalClient(ctx).post("/api/monitors", _body(name, type, *chosen)))
 
 
 @toolbox.tool("Validate a monitor", schema_of(MonitorValidity), reads=True)
@@ -104,9 +104,9 @@ async def validate_monitor(
     tracked_fields: TrackedFields = None,
     when: When = None,
 ) -> CallToolResult:
-    """Say what is wrong with a monitor, and which sources its runs would wait for; store nothing."""
+    """Report the errors in a monitor, and the sources that its runs would wait for; store nothing."""
     chosen = (targets, list_id, frequency, cron, timezone, tracked_fields, when)
-    return answered(await Door(ctx).post("/api/monitors/validate", _body(name, type, *chosen)))
+    return answered(await InternalClient(ctx).post("/api/monitors/validate", _body(name, type, *chosen)))
 
 
 def _body(
@@ -133,34 +133,36 @@ def _body(
 async def run_monitor(
     monitor_id: MonitorId, ctx: Ctx, wait_seconds: Seconds = 30, idempotency_key: Key = None
 ) -> CallToolResult:
-    """Run a monitor now, beside its calendar; get_monitor_results then says what has changed.
+    """Run a monitor now, outside its calendar; get_monitor_results then has the changes.
 
     It costs 1 credit a target that is answered.
     """
-    door, path = Door(ctx), f"/api/monitors/{in_path(monitor_id)}"
-    with door.waiting(wait_seconds):
-        run_id: str = (await door.post(f"{path}/run", key=idempotency_key))["run_id"]
-        first = await door.get(f"{path}/runs/{run_id}")
+    client, path = InternalClient(ctx), f"/api/monitors/{in_path(monitor_id)}"
+    with client.waiting(wait_seconds):
+        run_id: str = (await client.post(f"{path}/run", key=idempotency_key))["run_id"]
+        first = await client.get(f"{path}/runs/{run_id}")
         total = max(first["total_records"], 1)
 
         def done(run: MonitorRunView) -> int:
             return total if run.completed_at else min(run.processed_records, total - 1)
 
         if wait_seconds and not first["completed_at"]:
-            watched = _watch(door, UUID(first["monitor_id"]), UUID(run_id))
-            await door.follow(watched, done, total, wait_seconds)
-    return answered(await door.get(f"{path}/runs/{run_id}"))
+            watched = _watch(client, UUID(first["monitor_id"]), UUID(run_id))
+            await client.follow(watched, done, total, wait_seconds)
+    return answered(await client.get(f"{path}/runs/{run_id}"))
 
 
-def _watch(door: Door, monitor_id: UUID, run_id: UUID) -> AbstractContextManager[Watcher[MonitorRunView]]:
-    """Watch a run of a monitor. Nobody is notified of how far it is."""
+def _watch(
+    client: InternalClient, monitor_id: UUID, run_id: UUID
+) -> AbstractContextManager[Watcher[MonitorRunView]]:
+    """Watch a run of a monitor. There are no notifications of its progress."""
 
     async def look(last: MonitorRunView | None) -> MonitorRunView:
-        async with door.services.database.connection() as connection:
-            return await runs.get(connection, door.account_id, monitor_id, run_id)
+        async with client.services.database.connection() as connection:
+            return await runs.get(connection, client.account_id, monitor_id, run_id)
 
-    key = ("monitor run", door.account_id, run_id)
-    return door.services.waiter.watch(key, run_id, look, lambda: _LOOK_SECONDS)
+    key = ("monitor run", client.account_id, run_id)
+    return client.services.waiter.watch(key, run_id, look, lambda: _LOOK_SECONDS)
 
 
 @toolbox.tool(
@@ -183,15 +185,15 @@ async def get_monitor_results(
     offset: Annotated[int, Field(ge=0, le=1_000_000, description="How many to leave out.")] = 0,
     full: Full = False,
 ) -> CallToolResult:
-    """What a run of a monitor has found: by default what has changed (`old` and `new` of each field)."""
-    door, path = Door(ctx), f"/api/monitors/{in_path(monitor_id)}"
+    """Read the results of a monitor's run: by default its changes (`old` and `new` of each field)."""
+    client, path = InternalClient(ctx), f"/api/monitors/{in_path(monitor_id)}"
     if run_id is None:
-        runs: list[Any] = (await door.get(f"{path}/runs", limit=1))["runs"]
+        runs: list[Any] = (await client.get(f"{path}/runs", limit=1))["runs"]
         if not runs:
             raise ToolError("not_found: This monitor has never run.\nWhat to do: call run_monitor.")
         run_id = str(runs[0]["id"])
-    run = await door.get(f"{path}/runs/{in_path(run_id)}")
-    page = await door.get(
+    run = await client.get(f"{path}/runs/{in_path(run_id)}")
+    page = await client.get(
         f"{path}/runs/{in_path(run_id)}/results", changes_only=changes_only, limit=limit, offset=offset
     )
     left_out = {"id", "email", *(["data"] if changes_only and not full else [])}
@@ -209,9 +211,9 @@ async def set_monitor_status(
     status: Annotated[Literal["active", "paused"], Field(description="paused: no runs by its calendar.")],
     ctx: Ctx,
 ) -> CallToolResult:
-    """Have a monitor run no longer by its calendar, or do so again. A run under way goes on."""
+    """Stop or restart a monitor's runs by its calendar. A run in progress continues."""
     action = "pause" if status == "paused" else "resume"
-    return answered(await Door(ctx).post(f"/api/monitors/{in_path(monitor_id)}/{action}"))
+    return answered(await InternalClient(ctx).post(f"/api/monitors/{in_path(monitor_id)}/{action}"))
 
 
 @toolbox.tool("Cancel a run of a monitor", _RUN, destroys=True, repeatable=True)
@@ -220,13 +222,13 @@ async def cancel_monitor_run(
     run_id: Annotated[str, Field(description="The run's id, from run_monitor.")],
     ctx: Ctx,
 ) -> CallToolResult:
-    """End a run of a monitor now. What was found stays, and is paid."""
+    """End a run of a monitor now. Finished results stay, and are paid."""
     path = f"/api/monitors/{in_path(monitor_id)}/runs/{in_path(run_id)}/cancel"
-    return answered(await Door(ctx).post(path), untrusted=["error"])
+    return answered(await InternalClient(ctx).post(path), untrusted=["error"])
 
 
 @toolbox.tool("Delete a monitor", DELETED, destroys=True, repeatable=True)
 async def delete_monitor(monitor_id: MonitorId, ctx: Ctx) -> CallToolResult:
     """Delete a monitor with its targets, runs and results, for good. set_monitor_status only pauses it."""
-    await Door(ctx).delete(f"/api/monitors/{in_path(monitor_id)}")
+    await InternalClient(ctx).delete(f"/api/monitors/{in_path(monitor_id)}")
     return answered(Deleted)

@@ -1,4 +1,4 @@
-"""Tools of runs: start one and wait for it, read what became of it and why it failed."""
+"""Tools of runs: start one and wait for it, read its results and the reason of a failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from api.http.catalogue import CATALOGUE
 from api.mcp.answers import JSONObject, answered, schema, schema_of
-from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import Full, Key, Seconds, Toolbox
 from api.mcp.workflows import WorkflowId, visible
 from api.streams.run_events import SeenRun, watch
@@ -19,7 +19,7 @@ from models.runs.run_views import RunStatus, RunView
 
 toolbox = Toolbox()
 
-# Of what is larger an answer would show next to nothing.
+# A larger run would be cut so far that the answer shows next to nothing.
 _READ_BYTES = 64 * 1024
 _HINT = "set `full` in get_workflow_run"
 _WHY: JSONObject = {
@@ -32,7 +32,7 @@ _WHY: JSONObject = {
         "what_to_do": {"type": "string"},
     },
 }
-# Errors may tell of a value that an expression has met.
+# Errors may quote a value that an expression has met.
 _UNTRUSTED = (
     "why.input", "why.message", "input", "output", "error",
     "steps[].input", "steps[].output", "steps[].error",
@@ -43,7 +43,7 @@ del _RUN["properties"]["resume_urls"]
 
 
 def _shown(run: dict[str, Any], *, full: bool = False) -> CallToolResult:
-    """A run, and why it failed if it did. Its resume URLs are left out: who has one can answer for others."""
+    """Return a run, with the reason if it failed, but without its resume URLs, which are for people."""
     shown = {name: value for name, value in run.items() if name != "resume_urls"}
     if run["error"] is not None:
         shown = {"why": _why(run), **shown}
@@ -58,10 +58,10 @@ def _why(run: dict[str, Any]) -> JSONObject:
     return error | given | ({} if entry is None else {"what_to_do": entry.remedy})
 
 
-async def _followed(door: Door, run_id: str, seconds: float, *, full: bool = False) -> Any:
-    """The run once it has ended, or as it is after so many seconds."""
+async def _followed(client: InternalClient, run_id: str, seconds: float, *, full: bool = False) -> Any:
+    """Return the run once it has ended, or as it is after this many seconds."""
     path = f"/api/workflows/runs/{in_path(run_id)}"
-    first = await door.get(path, max_bytes=0)
+    first = await client.get(path, max_bytes=0)
     total = first["steps_total"] + 1
 
     def done(seen: SeenRun) -> int:
@@ -69,9 +69,9 @@ async def _followed(door: Door, run_id: str, seconds: float, *, full: bool = Fal
         return total if run.completed_at else min(run.steps_completed, total - 1)
 
     if seconds and not first["completed_at"]:
-        watched = watch(door.services, door.account_id, UUID(first["id"]))
-        await door.follow(watched, done, total, seconds)
-    return await door.get(path, max_bytes=None if full else _READ_BYTES)
+        watched = watch(client.services, client.account_id, UUID(first["id"]))
+        await client.follow(watched, done, total, seconds)
+    return await client.get(path, max_bytes=None if full else _READ_BYTES)
 
 
 @toolbox.tool("Run a workflow", _RUN, destroys=True, outside=True)
@@ -84,15 +84,15 @@ async def run_workflow(
 ) -> CallToolResult:
     """Start a run of an active workflow and wait for its end.
 
-    It does what its steps say: sends requests, spends credits. If it has not ended in time it goes on, and
-    get_workflow_run tells how it ends.
+    It carries out its steps: sends requests, spends credits. If it has not ended in time it continues, and
+    get_workflow_run has its end.
     """
-    door = Door(ctx)
-    await visible(door, workflow_id)
+    client = InternalClient(ctx)
+    await visible(client, workflow_id)
     path = f"/api/workflows/{in_path(workflow_id)}/run"
-    with door.waiting(wait_seconds):
-        accepted = await door.post(path, {"input": input}, key=idempotency_key)
-        return _shown(await _followed(door, accepted["run_id"], wait_seconds))
+    with client.waiting(wait_seconds):
+        accepted = await client.post(path, {"input": input}, key=idempotency_key)
+        return _shown(await _followed(client, accepted["run_id"], wait_seconds))
 
 
 @toolbox.tool(
@@ -110,10 +110,10 @@ async def list_workflow_runs(
     page: Annotated[int, Field(ge=1, le=100_000, description="The number of the page.")] = 1,
     limit: Annotated[int, Field(ge=1, le=100, description="How many to give at most.")] = 10,
 ) -> CallToolResult:
-    """The runs of a workflow, newest first, and why those that failed did."""
-    door = Door(ctx)
-    await visible(door, workflow_id)
-    found = await door.get(
+    """List the runs of a workflow, newest first, with the reasons of failures."""
+    client = InternalClient(ctx)
+    await visible(client, workflow_id)
+    found = await client.get(
         "/api/workflows/runs", workflow_id=workflow_id, status=status, page=page, limit=limit
     )
     shown = {"runs": found["runs"], "total": found["total"]}
@@ -127,12 +127,12 @@ async def get_workflow_run(
     wait_seconds: Seconds = 0,
     full: Full = False,
 ) -> CallToolResult:
-    """A run: its status, the input and output of each step, and `why` it failed with what to do about it."""
-    door = Door(ctx)
-    run = await door.get(f"/api/workflows/runs/{in_path(run_id)}", max_bytes=0)
-    await visible(door, run["workflow_id"])
-    with door.waiting(wait_seconds):
-        return _shown(await _followed(door, run_id, wait_seconds, full=full), full=full)
+    """Get a run: its status, each step's input and output, and `why` it failed with the remedy."""
+    client = InternalClient(ctx)
+    run = await client.get(f"/api/workflows/runs/{in_path(run_id)}", max_bytes=0)
+    await visible(client, run["workflow_id"])
+    with client.waiting(wait_seconds):
+        return _shown(await _followed(client, run_id, wait_seconds, full=full), full=full)
 
 
 @toolbox.tool("Retry a run", _RUN, destroys=True, outside=True)
@@ -146,16 +146,16 @@ async def retry_workflow_run(
     wait_seconds: Seconds = 30,
     idempotency_key: Key = None,
 ) -> CallToolResult:
-    """Do again what failed in a run, as a new run that takes over what is done, and wait for its end.
+    """Repeat the failed part of a run, as a new run that reuses the finished part, and wait for its end.
 
-    Prefer this to a new run after mending a workflow: what was remembered, sent or paid is not done twice.
+    Prefer this to a new run after fixing a workflow: finished steps do not remember, send or pay again.
     """
-    door, path = Door(ctx), f"/api/workflows/runs/{in_path(run_id)}"
-    await visible(door, (await door.get(path, max_bytes=0))["workflow_id"])
+    client, path = InternalClient(ctx), f"/api/workflows/runs/{in_path(run_id)}"
+    await visible(client, (await client.get(path, max_bytes=0))["workflow_id"])
     body = {} if version is None else {"version": version}
-    with door.waiting(wait_seconds):
-        accepted = await door.post(f"{path}/retry", body, key=idempotency_key)
-        return _shown(await _followed(door, accepted["run_id"], wait_seconds))
+    with client.waiting(wait_seconds):
+        accepted = await client.post(f"{path}/retry", body, key=idempotency_key)
+        return _shown(await _followed(client, accepted["run_id"], wait_seconds))
 
 
 @toolbox.tool("Cancel a run", _RUN, destroys=True, repeatable=True)
@@ -163,7 +163,7 @@ async def cancel_workflow_run(
     run_id: Annotated[str, Field(description="The run's id, from run_workflow or list_workflow_runs.")],
     ctx: Ctx,
 ) -> CallToolResult:
-    """End a run of a workflow now. What it has done stays done; one that has ended stays as it is."""
-    door, path = Door(ctx), f"/api/workflows/runs/{in_path(run_id)}"
-    await visible(door, (await door.get(path, max_bytes=0))["workflow_id"])
-    return _shown(await door.post(f"{path}/cancel"))
+    """End a run of a workflow now. Finished steps stay done; a run that has ended stays as it is."""
+    client, path = InternalClient(ctx), f"/api/workflows/runs/{in_path(run_id)}"
+    await visible(client, (await client.get(path, max_bytes=0))["workflow_id"])
+    return _shown(await client.post(f"{path}/cancel"))

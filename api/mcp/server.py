@@ -1,4 +1,4 @@
-"""The MCP server: its tools, and what it says of itself."""
+"""The MCP server: its tools and instructions."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ for change (monitors), and runs workflows.
 
 
 class _Server(MCPServer[Any]):
-    """A server whose errors read as they were written, and echo nothing of what was sent."""
+    """A server whose errors keep their text, and repeat nothing of the input."""
 
     def offer_no_prompts(self) -> None:
-        """Advertise no prompts: the SDK does so even where there are none, and has no setting for it."""
+        """Advertise no prompts. The SDK does so even without any, and has no setting for it."""
         for method in ("prompts/list", "prompts/get"):
             del self._lowlevel_server._request_handlers[method]  # pyright: ignore[reportPrivateUsage]
 
@@ -78,15 +78,15 @@ def _arguments_told(name: str, error: ValidationError) -> str:
 
 @cache
 def tools() -> list[Tool]:
-    """All tools, in the order in which they are listed."""
+    """Return all tools, in the order in which they are listed."""
     rooms = (lookups, account, lists, monitors, workflows, runs, jobs, webhooks)
     return [tool for room in rooms for tool in room.toolbox.tools]
 
 
 def new_sessions() -> StreamableHTTPSessionManager:
-    """What answers the requests of MCP clients, each by itself: no process remembers one. Its `run` opens it.
+    """Return the handler of MCP clients' requests, which has no sessions. Its `run` opens it.
 
-    Who may call, and from which hosts, is settled before.
+    Callers and hosts are checked before it.
     """
     server = _Server(
         NAME,

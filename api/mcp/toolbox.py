@@ -1,4 +1,4 @@
-"""How tools are declared: a function with described arguments, and what it answers."""
+"""The declaration of tools: a function with described arguments, and the schema of its answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Offset = Annotated[int, Field(ge=0, le=1_000_000, description="How many to leave
 Total: JSONObject = {"type": "integer", "description": "How many there are in all."}
 DELETED = schema(deleted={"type": "boolean"})
 Deleted: JSONObject = {"deleted": True}
-"""What a tool answers that has deleted something."""
+"""The answer of a tool that has deleted an object."""
 MAX_WAIT_SECONDS = 120
 Seconds = Annotated[
     int, Field(ge=0, le=MAX_WAIT_SECONDS, description="How long to wait for the end; 0 answers at once.")
@@ -57,11 +57,11 @@ class Toolbox:
 
         Args:
             title: for people.
-            answers: the JSON Schema of what it gives.
-            reads: it changes nothing.
-            destroys: it replaces something, or sets off what cannot be taken back.
-            repeatable: to call it again with the same arguments changes nothing further.
-            outside: it asks sources, or sends requests, beyond this service.
+            answers: the JSON Schema of its answer.
+            reads: whether it changes nothing.
+            destroys: whether it replaces an object, or starts something irreversible.
+            repeatable: whether a second call with the same arguments changes nothing further.
+            outside: whether it contacts sources or other services.
         """
 
         def declare(function: Function) -> Function:
@@ -88,10 +88,10 @@ class Toolbox:
 
 
 class _Arguments(FuncMetadata):
-    """Arguments of which some clients write objects and lists as JSON in a text."""
+    """Arguments whose objects and lists some clients write as JSON in a text."""
 
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Read such texts by the rules of bodies, but where a text is what is asked for."""
+        """Parse such texts by the rules of bodies, except where a text is expected."""
         return {name: self._read(name, value) for name, value in data.items()}
 
     def _read(self, name: str, value: Any) -> Any:
@@ -107,7 +107,7 @@ class _Arguments(FuncMetadata):
 
 
 def _strict(made: Tool) -> JSONObject:
-    """Refuse arguments that nobody reads, so that none is misspelt in silence; the schema of the others."""
+    """Refuse unknown arguments, so that a misspelt one is noticed; return the schema of the others."""
     model = made.fn_metadata.arg_model
     model.model_config["extra"] = "forbid"
     model.model_rebuild(force=True)

@@ -1,4 +1,4 @@
-"""Tools of webhooks: where the account's events go. Secrets and headers of them are for people."""
+"""Tools of webhooks: the addresses for the account's events. Secrets and headers are left to people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import JSONObject, answered, schema, schema_of
-from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import DELETED, Deleted, Toolbox
 from models.webhooks.endpoints import EndpointView
 
@@ -19,15 +19,15 @@ _WEBHOOK["properties"]["headers"] = {"type": "array", "description": "Their name
 
 
 def _shown(webhook: JSONObject) -> JSONObject:
-    """A webhook; of its headers, which may be credentials, the names alone."""
+    """Return a webhook with only the names of its headers, whose values may be credentials."""
     left = {name: value for name, value in webhook.items() if name not in ("secret", "headers")}
     return left | {"headers": sorted(webhook["headers"])}
 
 
 @toolbox.tool("List webhooks", schema(webhooks={"type": "array", "items": _WEBHOOK}), reads=True)
 async def list_webhooks(ctx: Ctx) -> CallToolResult:
-    """The addresses that the account's events are sent to, and which events; newest first."""
-    found: list[JSONObject] = (await Door(ctx).get("/api/webhooks"))["webhooks"]
+    """List the addresses that the account's events are sent to, with the events; newest first."""
+    found: list[JSONObject] = (await InternalClient(ctx).get("/api/webhooks"))["webhooks"]
     return answered({"webhooks": [_shown(one) for one in found]})
 
 
@@ -41,18 +41,18 @@ async def create_webhook(
     ctx: Ctx,
     description: Annotated[str | None, Field(description="What it is for.")] = None,
 ) -> CallToolResult:
-    """Have events of the account sent to an address, from now on: ask the user first whether it is theirs.
+    """Send events of the account to an address from now on: ask the user first whether it is theirs.
 
     The user gets the secret that signs them by POST /api/webhooks/{id}/rotate-secret.
     """
     body: dict[str, Any] = {"url": url, "events": events, "description": description}
-    return answered(_shown(await Door(ctx).post("/api/webhooks", body)))
+    return answered(_shown(await InternalClient(ctx).post("/api/webhooks", body)))
 
 
 @toolbox.tool("Delete a webhook", DELETED, destroys=True, repeatable=True)
 async def delete_webhook(
     webhook_id: Annotated[str, Field(description="The webhook's id, from list_webhooks.")], ctx: Ctx
 ) -> CallToolResult:
-    """Delete a webhook, for good. What it has not got yet is not sent any more."""
-    await Door(ctx).delete(f"/api/webhooks/{in_path(webhook_id)}")
+    """Delete a webhook, for good. Its pending events are not sent any more."""
+    await InternalClient(ctx).delete(f"/api/webhooks/{in_path(webhook_id)}")
     return answered(Deleted)

@@ -12,7 +12,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.mcp.answers import MAX_BYTES, answered, schema, schema_of
-from api.mcp.calling import Ctx, Door, in_path
+from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.definition_schema import definition_members, without_texts
 from api.mcp.toolbox import DELETED, Deleted, Full, Toolbox
 from api.routes.workflows import Validity
@@ -29,24 +29,24 @@ Definition = Annotated[
 ]
 
 _WORKFLOW = schema_of(WorkflowView)
-# What only changes with time, or is a key to something: of use to programs alone.
+# Members that only change with time, or grant access: useful to programs alone.
 _LEFT_OUT = frozenset({"next_runs", "resume_urls"})
-# What stands for a hidden workflow where only its account would know it.
+# Replaces the id of a hidden workflow where only its account could know it.
 _NOBODYS = "00000000-0000-0000-0000-000000000000"
 
 
-async def visible(door: Door, workflow_id: str) -> dict[str, Any]:
-    """The workflow.
+async def visible(client: InternalClient, workflow_id: str) -> dict[str, Any]:
+    """Return the workflow.
 
     Raises:
-        Refused: there is none of this id, or it is hidden from agents, which reads alike.
+        Refused: it does not exist, or is hidden from agents, with the same text.
     """
-    workflow = await door.get(f"/api/workflows/{in_path(workflow_id)}")
-    return workflow if workflow["agents"] else await door.get("/api/workflows/none")
+    workflow = await client.get(f"/api/workflows/{in_path(workflow_id)}")
+    return workflow if workflow["agents"] else await client.get("/api/workflows/none")
 
 
-async def _check_references(door: Door, document: dict[str, Any], before: dict[str, Any]) -> None:
-    """See that a definition names no hidden workflow, but where it did so before.
+async def _check_references(client: InternalClient, document: dict[str, Any], before: dict[str, Any]) -> None:
+    """Check that a definition adds no reference to a hidden workflow.
 
     Raises:
         ToolError: it does.
@@ -55,13 +55,13 @@ async def _check_references(door: Door, document: dict[str, Any], before: dict[s
     for place, holder in _references(document):
         if holder["workflow_id"] not in known:
             try:
-                await visible(door, holder["workflow_id"])
+                await visible(client, holder["workflow_id"])
             except ToolError as refused:
                 raise ToolError(f"unknown_workflow: {place}: {refused}") from None
 
 
 def _references(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The workflows that a definition of any shape names: where, and what has the `workflow_id`."""
+    """Return the workflow references in a definition of any shape: the place and the referring object."""
     steps = document.get("steps")
     found: list[tuple[str, Any]] = [("on_failure.workflow_id", document.get("on_failure"))]
     for number, step in enumerate(cast(list[Any], steps) if isinstance(steps, list) else []):
@@ -71,23 +71,26 @@ def _references(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(place, holder) for place, holder in holders if isinstance(holder.get("workflow_id"), str)]
 
 
-async def _hide_references(door: Door, document: dict[str, Any]) -> None:
-    """Have a document name nobody's workflow where it names a hidden one, or any by its name.
+async def _hide_references(client: InternalClient, document: dict[str, Any]) -> None:
+    """Replace references to hidden workflows, and references by name, by an id of no workflow.
 
-    A name may be that of a hidden workflow, so agents give ids.
+    A name may be that of a hidden workflow, so agents must use ids.
     """
     for _, holder in _references(document):
         hidden = parse_id(holder["workflow_id"]) is None
         with suppress(ToolError):
             hidden = (
-                hidden or not (await door.get(f"/api/workflows/{in_path(holder['workflow_id'])}"))["agents"]
+                hidden or not (await client.get(f"/api/workflows/{in_path(holder['workflow_id'])}"))["agents"]
             )
         if hidden:
             holder["workflow_id"] = _NOBODYS
 
 
 def _shown(workflow: dict[str, Any], *, full: bool = False) -> CallToolResult:
-    """A workflow. What is empty in its steps has a meaning, and comes back with the next change: it stays."""
+    """Return a workflow.
+
+    Empty members of its steps are kept, because they have a meaning in the next change.
+    """
     shown = {name: value for name, value in workflow.items() if name not in _LEFT_OUT}
     fits = len(orjson.dumps(shown)) <= MAX_BYTES
     return answered(shown, full=full or fits, hint="set `full` in get_workflow")
@@ -105,13 +108,13 @@ async def list_workflow_templates(
         str | None, Field(description="Only this one, with its whole trigger and steps.")
     ] = None,
 ) -> CallToolResult:
-    """Workflows to begin with: create_workflow with a template_id copies one.
+    """List workflows to begin with: create_workflow with a template_id copies one.
 
-    Their descriptions say which secrets they need, and what to change.
+    Their descriptions name the secrets they need and the parts to change.
     """
-    found: list[dict[str, Any]] = (await Door(ctx).get("/api/workflows/templates", category=category))[
-        "templates"
-    ]
+    found: list[dict[str, Any]] = (
+        await InternalClient(ctx).get("/api/workflows/templates", category=category)
+    )["templates"]
     if template_id is not None:
         chosen = [template for template in found if template["id"] == template_id]
         if not chosen:
@@ -125,10 +128,10 @@ async def list_workflow_templates(
 
 @toolbox.tool("Validate a workflow", schema_of(Validity), reads=True)
 async def validate_workflow(definition: Definition, ctx: Ctx) -> CallToolResult:
-    """Say all that is wrong or doubtful with a workflow, and store nothing. Do this before you store it."""
-    door, document = Door(ctx), deepcopy(definition)
-    await _hide_references(door, document)
-    return answered(await door.post("/api/workflows/validate", document))
+    """Report all errors and doubts in a workflow, and store nothing. Do this before you store it."""
+    client, document = InternalClient(ctx), deepcopy(definition)
+    await _hide_references(client, document)
+    return answered(await client.post("/api/workflows/validate", document))
 
 
 @toolbox.tool(
@@ -145,8 +148,10 @@ async def list_workflows(
     page: Annotated[int, Field(ge=1, le=100_000, description="The number of the page.")] = 1,
     limit: Annotated[int, Field(ge=1, le=100, description="How many to give at most.")] = 20,
 ) -> CallToolResult:
-    """The account's workflows, newest first: ids, names, status, what starts them, how often they ran."""
-    found = await Door(ctx).get("/api/workflows", status=status, page=page, limit=limit, agents=True)
+    """List the account's workflows, newest first: ids, names, status, triggers, number of runs."""
+    found = await InternalClient(ctx).get(
+        "/api/workflows", status=status, page=page, limit=limit, agents=True
+    )
     heads = ("id", "name", "description", "status", "version", "runs_total", "last_run_at", "next_run_at")
     shown = [
         {name: one[name] for name in heads if name in one}
@@ -161,8 +166,8 @@ async def list_workflows(
 
 @toolbox.tool("Get a workflow", _WORKFLOW, reads=True)
 async def get_workflow(workflow_id: WorkflowId, ctx: Ctx, full: Full = False) -> CallToolResult:
-    """A workflow with its trigger, steps and version. Its version is what update_workflow needs."""
-    return _shown(await visible(Door(ctx), workflow_id), full=full)
+    """Get a workflow with its trigger, steps and version. update_workflow needs the version."""
+    return _shown(await visible(InternalClient(ctx), workflow_id), full=full)
 
 
 @toolbox.tool("Create a workflow", _WORKFLOW)
@@ -179,16 +184,16 @@ async def create_workflow(
     ] = None,
     template_id: Annotated[str | None, Field(description="A template to copy.")] = None,
 ) -> CallToolResult:
-    """Store a workflow, of a definition or as a copy of a template.
+    """Store a workflow, from a definition or as a copy of a template.
 
-    It is active at once, unless its status is draft or it lacks a secret: `warnings` say so. Whoever has its
-    `webhook_url` can start it. Steps cannot read run.resume_urls: people find them in the run.
+    It is active at once, unless its status is draft or it lacks a secret: `warnings` report that. Anyone with
+    its `webhook_url` can start it. Steps cannot read run.resume_urls: people find them in the run.
     """
-    door, document = Door(ctx), dict(definition or {})
-    await _check_references(door, document, {})
+    client, document = InternalClient(ctx), dict(definition or {})
+    await _check_references(client, document, {})
     if template_id is not None:
         document["template_id"] = template_id
-    return _shown(await door.post("/api/workflows", document))
+    return _shown(await client.post("/api/workflows", document))
 
 
 @toolbox.tool("Change a workflow", _WORKFLOW, destroys=True)
@@ -210,14 +215,14 @@ async def update_workflow(
     ],
     ctx: Ctx,
 ) -> CallToolResult:
-    """Change a workflow: a new version. Earlier ones stay, and runs under way go on with theirs.
+    """Change a workflow: a new version. Earlier ones stay, and runs in progress keep theirs.
 
-    Of one that waits for a person's answer (wait) only the status can be changed.
+    If it waits for a person's answer (wait), only the status can be changed.
     """
-    door = Door(ctx)
-    before = await visible(door, workflow_id)
-    await _check_references(door, changes, before)
-    return _shown(await door.patch(f"/api/workflows/{in_path(workflow_id)}", changes, version=base_version))
+    client = InternalClient(ctx)
+    before = await visible(client, workflow_id)
+    await _check_references(client, changes, before)
+    return _shown(await client.patch(f"/api/workflows/{in_path(workflow_id)}", changes, version=base_version))
 
 
 @toolbox.tool("Pause or resume a workflow", _WORKFLOW, repeatable=True)
@@ -226,20 +231,20 @@ async def set_workflow_status(
     status: Annotated[Literal["active", "paused"], Field(description="paused: it starts no runs.")],
     ctx: Ctx,
 ) -> CallToolResult:
-    """Have a workflow start no more runs, or do so again. Runs under way go on."""
-    door = Door(ctx)
-    before = await visible(door, workflow_id)
+    """Stop a workflow from starting runs, or allow it again. Runs in progress continue."""
+    client = InternalClient(ctx)
+    before = await visible(client, workflow_id)
     path = f"/api/workflows/{in_path(workflow_id)}"
-    return _shown(await door.patch(path, {"status": status}, version=before["version"]))
+    return _shown(await client.patch(path, {"status": status}, version=before["version"]))
 
 
 @toolbox.tool("Delete a workflow", DELETED, destroys=True, repeatable=True)
 async def delete_workflow(workflow_id: WorkflowId, ctx: Ctx) -> CallToolResult:
-    """Delete a workflow, for good: its ingest URL is dead at once, runs under way go on.
+    """Delete a workflow, for good: its ingest URL is dead at once, runs in progress continue.
 
-    One that waits for a person's answer (wait) only people can delete. set_workflow_status only pauses.
+    If it waits for a person's answer (wait), only people can delete it. set_workflow_status only pauses.
     """
-    door = Door(ctx)
-    await visible(door, workflow_id)
-    await door.delete(f"/api/workflows/{in_path(workflow_id)}")
+    client = InternalClient(ctx)
+    await visible(client, workflow_id)
+    await client.delete(f"/api/workflows/{in_path(workflow_id)}")
     return answered(Deleted)

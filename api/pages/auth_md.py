@@ -1,6 +1,6 @@
 """`/auth.md`: how to get and use a credential, filled in from the settings and the OpenAPI document.
 
-Nothing that a route, a setting or errors.toml says is said again in the text, so that it cannot become wrong.
+The text repeats nothing from routes, settings or errors.toml, so that it cannot become outdated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOKEN=$(login | curl -fsS "$VEDETTE_URL/api/auth/register" -H 'Content-Type: app
   | field token)
 ```
 """
-# Those that agents meet; errors.toml says what to do about each.
+# The errors that agents meet; errors.toml has their remedies.
 _ERRORS = (
     "invalid_input", "not_authenticated", "invalid_credentials", "insufficient_credits", "insufficient_scope",
     "not_found", "idempotency_key_reused", "rate_limited", "all_providers_failed", "database_unavailable",
@@ -48,10 +48,10 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 
 
 def auth_md(settings: Settings, document: dict[str, Any]) -> str:
-    """The page.
+    """Return the page.
 
     Args:
-        settings: address, sign-up, credits and limits in force.
+        settings: the address, sign-up, credits and limits in force.
         document: the OpenAPI document of the application.
     """
     is_open = settings.signup_open
@@ -80,20 +80,20 @@ def _rows(rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def price_of(operation: Operation) -> str | None:
-    """What the description of an operation says of its price: `Free`, `1 credit if …`."""
+    """Return the price in an operation's description: `Free`, `1 credit if …`."""
     found = _PRICE.search(operation["description"])
     return found and " ".join(found[1].split())
 
 
 def _lookups(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Path, scope, example of the body and price of each operation whose description names a price."""
+    """Yield path, scope, example of the body and price of each operation whose description has a price."""
     for path, _, operation in operations(document):
         if "x-same-as" not in operation and (price := price_of(operation)):
             yield f"`{path}`", _need(operation), f"`{_example(document, operation)}`", price
 
 
 def _example(document: dict[str, Any], operation: Operation) -> str:
-    """The first example of an operation's JSON body."""
+    """Return the first example of an operation's JSON body."""
     content: dict[str, Any] = operation["requestBody"]["content"]["application/json"]
     schema: dict[str, Any] = content["schema"]
     if "$ref" in schema:
@@ -104,9 +104,9 @@ def _example(document: dict[str, Any], operation: Operation) -> str:
 
 
 def _by_need(document: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
-    """What a call needs (empty: nothing) → paths → methods, but for lookups and what leads to this page.
+    """Return needed permission (empty: none) → paths → methods, without lookups and discovery.
 
-    A path under `/api/agent/` is left out where the same is there without `agent`.
+    A path under `/api/agent/` is left out if the same path exists without `agent`.
     """
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for path, method, operation in sorted(operations(document), key=lambda one: one[0]):
@@ -117,7 +117,7 @@ def _by_need(document: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
 
 
 def _need(operation: Operation) -> str:
-    """The scope that a key needs, `any`, or `a session`; empty where no credential is needed."""
+    """Return the scope that a key needs, `any`, or `a session`; empty if no credential is needed."""
     needed: list[dict[str, list[str]]] = operation["security"]
     if not needed:
         return ""
@@ -126,10 +126,10 @@ def _need(operation: Operation) -> str:
 
 
 def _abbreviated(paths: dict[str, list[str]]) -> str:
-    """The paths with their methods, shortened.
+    """Return the paths with their methods, shortened.
 
-    `…` stands for the last one that is written in full; those that differ in the last word alone stand
-    together. All ids are called `id`.
+    `…` stands for the last path written in full; paths that differ in the last word alone are joined. All ids
+    are called `id`.
     """
     siblings: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path, methods in paths.items():

@@ -96,12 +96,12 @@ _TRY = """<!doctype html>
 
 
 def try_page() -> str:
-    """The page on which operations are tried out."""
+    """Return the page for trying operations."""
     return _TRY.format(navigation=_NAVIGATION)
 
 
 def index_page(document: dict[str, Any]) -> str:
-    """The page that leads to every operation."""
+    """Return the page that links to every operation."""
     parts = [f"<h1>Reference</h1>\n{_marked_up(document['info']['description'])}"]
     for group in document["x-tagGroups"]:
         for tag in (one for one in document["tags"] if one["name"] in group["tags"]):
@@ -120,7 +120,7 @@ def index_page(document: dict[str, Any]) -> str:
 
 
 def tag_page(document: dict[str, Any], tag: str) -> str:
-    """The page with every operation of a tag that there is, and each of their fields."""
+    """Return the page with every operation of an existing tag, and each of their fields."""
     description = next(one["description"] for one in document["tags"] if one["name"] == tag)
     writer = _Writer(document)
     parts = [f"<h1>{tag}</h1>", _marked_up(description)]
@@ -131,14 +131,14 @@ def tag_page(document: dict[str, Any], tag: str) -> str:
 
 
 def _of_tag(document: dict[str, Any], tag: str) -> Iterator[tuple[str, str, Operation]]:
-    """The operations of a tag, without the further paths and methods of others."""
+    """Yield the operations of a tag, without their further paths and methods."""
     for path, method, operation in operations(document):
         if tag in operation["tags"] and "x-same-as" not in operation:
             yield path, method, operation
 
 
 class _Writer:
-    """Writes operations, and remembers what objects they name."""
+    """Writes operations, and collects the names of their objects."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self._document = document
@@ -169,7 +169,7 @@ class _Writer:
         yield from self._errors(operation)
 
     def objects(self) -> Iterator[str]:
-        """The objects that were named, and those that these name."""
+        """Yield the collected objects, and those that they refer to."""
         done: set[str] = set()
         while waiting := [name for name in self._named if name not in done]:
             for name in waiting:
@@ -263,7 +263,7 @@ def _code(method: str, path: str) -> str:
 
 
 def _marked_up(text: str) -> str:
-    """Paragraphs, lists and code of a description."""
+    """Return the paragraphs, lists and code of a description as HTML."""
     blocks: list[str] = []
     for block in re.split(r"\n\s*\n", text.strip()):
         if block.startswith("- "):

@@ -1,7 +1,7 @@
-"""The form that answers a step which waits: its fields by the step's `input_schema`, and what they give.
+"""The form that answers a waiting step: its fields from the step's `input_schema`, and their values.
 
-A field is there for each property of an object, or one for the answer as a whole. Strings, numbers, booleans
-and enums have fields of their own kind; anything else is written as JSON.
+An object has a field for each property; any other answer has one field. Strings, numbers, booleans and enums
+have fields of their own kind; anything else is written as JSON.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class FormField:
 
     Attributes:
         name: of the property; None for the answer as a whole.
-        key: by which the form sends it.
-        choices: what can be chosen, for a boolean and an enum; the form sends the index.
-        given: what it holds when the form is opened.
+        key: its name in the form.
+        choices: the choices of a boolean or an enum; the form sends the index.
+        given: the initial value.
     """
 
     name: str | None
@@ -56,12 +56,12 @@ class FormField:
 
 @dataclass
 class Answer:
-    """What a form gave.
+    """The content of a submitted form.
 
     Attributes:
-        body: the answer, as somebody would post it as JSON.
-        entered: what stood in each field, by its key.
-        errors: what is wrong with a field, by its key; with the form as a whole, by the empty one.
+        body: the answer, in the form of a JSON body.
+        entered: the text of each field, by its key.
+        errors: the error of a field, by its key; of the form as a whole, by the empty one.
     """
 
     body: Any = None
@@ -70,7 +70,7 @@ class Answer:
 
 
 def fields_of(schema: JSONObject | None) -> list[FormField]:
-    """Give the fields of a form; without a schema one for any JSON, which may be left empty."""
+    """Return the fields of a form; without a schema one for any JSON, which may be left empty."""
     if schema is None:
         hint = "JSON, such as true or a text in quotes. It may stay empty."
         return [FormField(None, "answer", "json", "Answer", hint, required=False)]
@@ -125,7 +125,7 @@ def _given(facts: JSONObject, kind: Kind, choices: list[Any]) -> str:
 
 
 def read_form(raw: bytes, fields: Sequence[FormField]) -> Answer:
-    """Read what a form sent. A field that stays empty is left out.
+    """Read a submitted form. Empty fields are left out.
 
     Args:
         raw: the body: `application/x-www-form-urlencoded`, in UTF-8.
@@ -152,10 +152,10 @@ def read_form(raw: bytes, fields: Sequence[FormField]) -> Answer:
 
 
 def _value(one: FormField, text: str) -> Any:
-    """What stands in a field.
+    """Return the value of a field.
 
     Raises:
-        ValueError: it is not of the field's kind; says what would be.
+        ValueError: it is not of the field's kind; the message names valid values.
     """
     if one.kind == "text":
         if "\0" in text:
@@ -177,7 +177,7 @@ def _value(one: FormField, text: str) -> Any:
 
 
 def note_errors(answer: Answer, fields: Sequence[FormField], errors: Sequence[FieldError]) -> None:
-    """Note what the schema finds wrong with an answer at the fields that it is wrong with."""
+    """Attach the schema errors of an answer to the fields that they concern."""
     whole = fields[0].key if fields[0].name is None else ""
     for error in errors:
         keys = (

@@ -1,6 +1,6 @@
-"""The pages of a resume URL: what a step asks, with a form for the answer; and what became of that.
+"""The pages of a resume URL: a step's question with a form for the answer, and the result.
 
-They load nothing, run nothing, and show all that comes from a run as text.
+They load nothing, run nothing, and show everything from a run as text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ HEADERS = {
     "X-Robots-Tag": "noindex",
     "Vary": "Accept",
 }
-"""Headers of each page: nothing is loaded, run, framed, stored or told to others."""
+"""Headers of each page: nothing may be loaded, run, framed, stored or sent to others."""
 
 _MOST_BUTTONS = 6
 _PAGE = """<!doctype html>
@@ -75,17 +75,17 @@ _PAGE = """<!doctype html>
 
 
 class Html(str):
-    """Text that is HTML: what `tag` made."""
+    """Text that is HTML already, made by `tag`."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *content: str, **attributes: str | bool) -> Html:
-    """Make an element: content that is not HTML yet is escaped, and so are attributes.
+    """Make an element, and escape its attributes and all content that is not HTML yet.
 
     Args:
         name: of the element.
-        content: what stands in it.
+        content: the content of the element.
         attributes: True has no value, False is left out; a `_` at the end of a name is dropped.
     """
     shown = "".join(
@@ -100,13 +100,13 @@ def tag(name: str, /, *content: str, **attributes: str | bool) -> Html:
 
 
 class Question(NamedTuple):
-    """What a page asks.
+    """The question of a page.
 
     Attributes:
         workflow: the name of the workflow.
-        title: in a line.
-        message: more of it; may be empty.
-        has_begun: the run has come to the step: what it asks is known.
+        title: one line.
+        message: further text; may be empty.
+        has_begun: whether the run has reached the step, so that its question is known.
     """
 
     workflow: str
@@ -119,10 +119,10 @@ def form_page(question: Question, fields: Iterable[FormField], answer: Answer, a
     """Make the page with the form.
 
     Args:
-        question: what it asks.
+        question: the question.
         fields: of the form.
-        answer: what was sent by it before, with its errors; empty at first.
-        action: where the form goes, relative to the page.
+        answer: an earlier submission with its errors; empty at first.
+        action: the target of the form, relative to the page.
     """
     parts = [tag("p", question.workflow, class_="quiet"), tag("h1", question.title)]
     if question.message:
@@ -141,7 +141,7 @@ def form_page(question: Question, fields: Iterable[FormField], answer: Answer, a
 
 
 def done_page(workflow: str) -> str:
-    """Make the page that says that the answer has come."""
+    """Make the page that confirms the answer."""
     parts = [
         tag("p", workflow, class_="quiet"),
         tag("h1", "Thank you"),

@@ -1,4 +1,4 @@
-"""The audit log of workflows: who did what to them."""
+"""The audit log of workflows: changes, with their authors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AuditPage(BaseModel):
 async def list_audit(
     caller: Author, services: ServicesDep, limit: Limit = 20, cursor: Cursor = None
 ) -> AuditPage:
-    """What was done to the account's workflows, their runs and secrets, and by whom, newest first."""
+    """List the changes to the account's workflows, runs and secrets with their authors, newest first."""
     before = id_of(cursor)
     async with services.database.connection() as connection:
         page, more = await audit.list_workflow_entries(
@@ -44,7 +44,7 @@ async def list_audit(
 async def list_workflow_audit(
     workflow_id: Id, caller: Author, services: ServicesDep, limit: Limit = 20, cursor: Cursor = None
 ) -> AuditPage:
-    """What was done to the workflow and its runs, and by whom, newest first; of a deleted one too."""
+    """List the changes to the workflow and its runs with their authors, newest first, also if deleted."""
     before = id_of(cursor)
     async with services.database.connection() as connection:
         page, more = await audit.list_workflow_entries(

@@ -1,4 +1,4 @@
-"""Sign-up, login, logout, who am I, and passwords."""
+"""Sign-up, login, logout, the current user, and passwords."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Registration(Body):
 
 
 class Login(Body):
-    """Who wants in."""
+    """The credentials of a login."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"email": "ada@example.com", "password": "correct horse battery"}]}
@@ -82,7 +82,7 @@ class SessionStarted(View):
 
 
 class CredentialView(BaseModel):
-    """What the request was made with."""
+    """The credential of the request."""
 
     kind: Literal["session", "key"] = Field(description="A session, or an API key.")
     id: UUID = Field(description="The id of the session or key.")
@@ -90,7 +90,7 @@ class CredentialView(BaseModel):
 
 
 class Me(BaseModel):
-    """Who the request was made by."""
+    """The account and credential of the request."""
 
     user: User = Field(description="The account.")
     credential: CredentialView = Field(description="The session or key of the request.")
@@ -102,7 +102,7 @@ class Me(BaseModel):
     responses=problems("signup_closed", "registration_refused", "rate_limited"),
 )
 async def register(body: Registration, request: Request, services: ServicesDep) -> SessionStarted:
-    """Create an account and log in. A refusal does not say why: that would tell who has an account."""
+    """Create an account and log in. A refusal has no reason, because it would reveal who has an account."""
     if not services.settings.signup_open:
         raise Forbidden("signup_closed", "Sign-up is closed; the operator creates accounts.")
     context, email = context_of(request.scope), accounts.normalised_email(body.email)
@@ -131,7 +131,7 @@ async def register(body: Registration, request: Request, services: ServicesDep) 
 
 @router.post("/login", responses=problems("invalid_credentials", "rate_limited"))
 async def login(body: Login, request: Request, services: ServicesDep) -> SessionStarted:
-    """Log in. A wrong e-mail and a wrong password answer alike."""
+    """Log in. A wrong e-mail and a wrong password get the same answer."""
     client, email = context_of(request.scope).client, accounts.login_name(body.email)
     attempt = await _begin_login(services, request, limits.network_of(client), email)
     account = await _verified(services, email, body.password)
@@ -142,7 +142,7 @@ async def login(body: Login, request: Request, services: ServicesDep) -> Session
 
 @router.post("/logout", status_code=204)
 async def logout(request: Request, caller: SessionCaller, services: ServicesDep) -> None:
-    """End this session: its token is dead at once."""
+    """End this session: its token is invalid at once."""
     async with services.database.transaction() as connection:
         await sessions.end(connection, actor(request, caller), caller.credential_id)
     services.credentials.forget(str(caller.credential_id))
@@ -150,7 +150,7 @@ async def logout(request: Request, caller: SessionCaller, services: ServicesDep)
 
 @router.get("/me")
 async def me(caller: Annotated[Caller, authorised(None)], services: ServicesDep) -> Me:
-    """Who makes this request."""
+    """Get the account and credential of this request."""
     async with services.database.connection() as connection:
         account = await accounts.get(connection, caller.account_id)
     credential = CredentialView(kind=caller.kind, id=caller.credential_id, scopes=sorted(caller.scopes))
@@ -183,13 +183,14 @@ async def change_password(
 
 
 async def _begin_login(services: Services, request: Request, network: str, email: str) -> limits.Attempt:
-    """Count a login before it is tried.
+    """Count a login before it is checked.
 
-    Where the account was logged in to before, only the address counts: whoever guesses elsewhere cannot
-    keep its people out.
+    At an address where the account has logged in before, only the address is counted. So an attacker
+    elsewhere cannot lock the owner out.
 
     Raises:
-        RateLimited: the address, it at this e-mail, or all unfamiliar ones at this e-mail failed too often.
+        RateLimited: the address, the address with this e-mail, or all unfamiliar addresses with this e-mail
+            failed too often.
     """
     attempt = limits.Attempt(services)
     await attempt.count("login", network, request=request)
@@ -218,7 +219,7 @@ async def _verified(services: Services, email: str, password: str) -> Account:
 async def _start(
     services: Services, connection: Connection, account: Account, client: str | None
 ) -> SessionStarted:
-    """Begin a session, whose address is known from now on."""
+    """Begin a session, and store its address as familiar."""
     hours = services.settings.session_hours
     token = await sessions.begin(connection, services.keyring, account.id, hours, client)
     await known_addresses.remember(connection, account.id, limits.network_of(client))

@@ -26,7 +26,7 @@ from models.identifiers import new_id
 from models.runs import uploads
 from models.runs.runs import QUEUED_CHANNEL
 from models.runs.uploads import UploadStatus, UploadView
-from services.disk_buffer import spooled
+from services.disk_buffer import buffer_to_disk
 from services.workflow_files import read_inputs
 
 router = APIRouter(prefix="/api/workflows", tags=["triggers"], route_class=StrictRoute)
@@ -64,7 +64,7 @@ class BatchAccepted(BaseModel):
 
 
 async def _form(request: Request) -> AsyncGenerator[Form]:
-    """Read the form; its file is there until the request has its answer."""
+    """Read the form; its file exists until the request has its answer."""
     assert isinstance(request, StrictRequest)
     if request.media_type != multipart.MEDIA_TYPE:
         raise Problem(415, "unsupported_media_type", "Send a form with a file: multipart/form-data.")
@@ -92,10 +92,10 @@ async def upload_file(
     services: ServicesDep,
     response: Response,
 ) -> BatchAccepted:
-    """Start a run for each row of a CSV file, or one for the file, as the workflow's trigger says.
+    """Start a run for each row of a CSV file, or one for the file, as the workflow's trigger defines.
 
-    All rows are accepted, or none: each must meet the workflow's `input_schema`. Follow the batch at the
-    `Location`.
+    Either all rows are accepted or none: each must match the workflow's `input_schema`. Follow the batch at
+    the `Location`.
     """
     async with services.database.connection() as connection:
         target = await run_targets.event_target(connection, caller.account_id, workflow_id)
@@ -104,7 +104,7 @@ async def upload_file(
     upload_id = claim.id if claim else new_id()
     filename = form.filename and form.filename[:_LONGEST_FILENAME]
     inputs = read_inputs(services.pool, services.event_checks, target, filename, form.chunks())
-    async with spooled(inputs) as batches, services.inserting() as connection:
+    async with buffer_to_disk(inputs) as batches, services.inserting() as connection:
         await uploads.accept(
             connection, actor(request, caller), upload_id, target, batches, services.unfinished_runs
         )
@@ -117,14 +117,14 @@ async def upload_file(
 
 @router.get("/batches/{batch_id}")
 async def get_batch(batch_id: Id, caller: Author, services: ServicesDep) -> UploadView:
-    """How far the runs of a file are."""
+    """Get the progress of a file's runs."""
     async with services.database.connection() as connection:
         return await uploads.get(connection, caller.account_id, batch_id)
 
 
 @router.post("/batches/{batch_id}/cancel")
 async def cancel_batch(batch_id: Id, request: Request, caller: Author, services: ServicesDep) -> UploadView:
-    """End all runs of the batch that have not ended; those that have stay as they are."""
+    """End all unfinished runs of the batch; finished ones stay as they are."""
     by = actor(request, caller)
     async with services.database.transaction() as connection:
         workflow_id = await uploads.note_cancel(connection, by, batch_id)

@@ -64,7 +64,7 @@ class CompanyQueries(_Queries):
 
 
 class WebQueries(_Queries):
-    """What to search the web for."""
+    """Queries for the web."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"queries": ["Ada Lovelace", "Grace Hopper"]}]})
 
@@ -96,7 +96,7 @@ class Emails(Body):
 
 
 def _accepted(request: Request, *known: str) -> str:
-    """The first of the known media types that the client accepts by name; if none, the first of them."""
+    """Return the first known media type in the client's Accept header; by default the first known one."""
     for accepted in ",".join(request.headers.getlist("accept")).split(","):
         media_type = accepted.partition(";")[0].strip().lower()
         if media_type in known:
@@ -105,7 +105,7 @@ def _accepted(request: Request, *known: str) -> str:
 
 
 async def _search_form(request: Request) -> Form | None:
-    """How to stream the answers; None for one JSON document."""
+    """Return the form of the stream; None for one JSON document."""
     if _accepted(request, _JSON, EVENTS) == _JSON:
         return None
     await refuse_key(request.headers.get("idempotency-key"))
@@ -126,7 +126,7 @@ class _Bulk:
     services: Services
 
     async def begin(self, kind: str, texts: list[str], options: Options) -> BulkSearch:
-        """Prepare the search, which is paid once for an Idempotency-Key however often it is repeated."""
+        """Prepare the search, which is paid once for an Idempotency-Key, however often it is repeated."""
         claim, caller = claim_of(self.request), self.caller
         reference = f"bulk/{claim.id if claim else new_id()}"
         payer = Payer(caller.account_id, reference, caller.credential_id if caller.kind == "key" else None)
@@ -134,7 +134,7 @@ class _Bulk:
         return await self.services.bulk_searches.prepare(question, payer)
 
     async def search(self, kind: str, texts: list[str], options: Options, form: Form | None) -> Response:
-        """All answers as one document, or as a stream."""
+        """Return all answers as one document, or as a stream."""
         if form is not None:
             return await self.stream(kind, texts, options, form)
         search = await self.begin(kind, texts, options)
@@ -147,7 +147,7 @@ class _Bulk:
         return Response(orjson.dumps(answers), media_type=_JSON)
 
     async def stream(self, kind: str, texts: list[str], options: Options, form: Form) -> Response:
-        """The answers as a stream."""
+        """Return the answers as a stream."""
         search = await self.begin(kind, texts, options)
         token = presented(self.request.scope["headers"]) or ""
         answers = stream(self.services, token, search, form, partial(shown, kind, options))
@@ -166,7 +166,7 @@ def _options(kind: str) -> Any:
     return options_among(field_names(kind))
 
 
-# No type: to some readers of OpenAPI a stream is a text, to others the events in it.
+# No type: some readers of OpenAPI take a stream as text, others as its events.
 _EVENT = {"description": "Server-sent events; the `data` of each is JSON, that of the last is `[DONE]`."}
 _EVENTS = {
     "schema": _EVENT,
@@ -191,10 +191,10 @@ _PAID: Any = {**_SEARCH, "responses": {**_SEARCH["responses"], **problems("insuf
 async def search_companies(
     body: CompanyQueries, bulk: Bulk, form: SearchForm, options: Annotated[Options, _options("company")]
 ) -> Response:
-    """Up to 100 companies by name or domain, each as one object with its people. 1 credit each.
+    """Look up at most 100 companies by name or domain, each as one object with its people. 1 credit each.
 
-    A query that fails has an `error` in place of its answer, and costs nothing; two that mean the same cost
-    as one. With `Accept: text/event-stream` each answer comes as soon as it is there.
+    A failed query has an `error` instead of its answer, and costs nothing; two queries with the same meaning
+    cost as one. With `Accept: text/event-stream` each answer is sent as soon as it is found.
     """
     return await bulk.search("company", body.queries, options, form)
 
@@ -203,7 +203,7 @@ async def search_companies(
 async def search_web_in_bulk(
     body: WebQueries, bulk: Bulk, form: SearchForm, options: Annotated[Options, _options("websearch")]
 ) -> Response:
-    """Up to 100 searches of the web. 1 credit each; else as a bulk company search."""
+    """Search the web for at most 100 queries. 1 credit each; otherwise like a bulk company search."""
     return await bulk.search("websearch", body.queries, options, form)
 
 
@@ -211,7 +211,7 @@ async def search_web_in_bulk(
 async def search_domains(
     body: DomainQueries, bulk: Bulk, form: SearchForm, options: Annotated[Options, _options("domain")]
 ) -> Response:
-    """Up to 100 domains. 1 credit each; else as a bulk company search."""
+    """Look up at most 100 domains. 1 credit each; otherwise like a bulk company search."""
     return await bulk.search("domain", body.queries, options, form)
 
 
@@ -219,7 +219,7 @@ async def search_domains(
 async def search_ips(
     body: IpQueries, bulk: Bulk, form: SearchForm, options: Annotated[Options, _options("ip")]
 ) -> Response:
-    """Up to 100 IP addresses. Free; else as a bulk company search."""
+    """Look up at most 100 IP addresses. Free; otherwise like a bulk company search."""
     return await bulk.search("ip", body.queries, options, form)
 
 
@@ -264,10 +264,10 @@ async def look_up_emails(
     form: Annotated[Form, Depends(_profile_form)],
     options: Annotated[Options, _options("email")],
 ) -> Response:
-    """Up to 1,000 people by their e-mail addresses, as a stream. 1 credit for each that is known.
+    """Look up at most 1,000 people by their e-mail addresses, as a stream. 1 credit for each that is known.
 
     Each line is a profile with its `email`, or `{email, error}`. As server-sent events the last is `[DONE]`,
-    and totals and signs of life are comments; with `Accept: application/jsonl` it is a summary. A stream
-    without its last line was cut.
+    and totals and heartbeats are comments; with `Accept: application/jsonl` the last line is a summary. A
+    stream without its last line is incomplete.
     """
     return await bulk.stream("email", body.emails, options, form)

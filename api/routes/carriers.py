@@ -1,4 +1,4 @@
-"""Route of what takes a run forward: Temporal's view of it, or the shift of a worker."""
+"""The route of a run's carrier: Temporal's description of it, or the shift of a worker."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=Stri
 async def get_run_carrier(
     run_id: Id, caller: Annotated[Caller, authorised("workflows")], services: ServicesDep
 ) -> CarrierView:
-    """What takes the run forward now: its own workflow, as Temporal has it, or the shift of a worker.
+    """Get what carries the run now: its own workflow, as Temporal has it, or the shift of a worker.
 
-    Of a run that has ended, or that waits, there may be a workflow still, or none.
+    A run that has ended, or that waits, may still have a workflow, or none.
     """
     async with services.database.connection() as connection:
         view = await carriers.get(connection, caller.account_id, run_id)
@@ -35,7 +35,7 @@ async def get_run_carrier(
             found = await describe_run(services.temporal, run_id)
     except (RPCError, Unavailable) as error:
         if view.kind != "workflow":
-            # What the rows say is all there is to know but for a workflow that is of no use any more.
+            # The rows have everything but a workflow that is no longer needed.
             return view
         raise Unavailable("engine_unavailable", "The workflow engine is away; try again shortly.") from error
     return view.model_copy(update=found or {})

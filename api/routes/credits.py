@@ -21,7 +21,7 @@ Amount = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)]
 
 
 class AutoTopUpWanted(Body):
-    """When the balance falls below `threshold`, `amount` is added, at most `monthly_cap` in a month."""
+    """The settings of automatic top-up: below `threshold`, `amount` is added, up to `monthly_cap` a month."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -38,7 +38,7 @@ class AutoTopUpWanted(Body):
 
 
 class CreditSettings(Body):
-    """What an account may choose about its credits, beside auto top-up."""
+    """An account's settings for its credits, beside auto top-up."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"low_balance_threshold": 100}]})
     read_only = frozenset(BalanceView.model_fields) - {"low_balance_threshold"}
@@ -57,7 +57,7 @@ class LedgerPage(BaseModel):
 
 @router.get("")
 async def get_credits(caller: Annotated[Caller, authorised("credits")], services: ServicesDep) -> BalanceView:
-    """The balance, and what is held for work under way."""
+    """Get the balance, and the credits held for work in progress."""
     async with services.database.connection() as connection:
         return await credits.get_balance(connection, caller.account_id)
 
@@ -82,7 +82,7 @@ async def get_ledger(
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> LedgerPage:
-    """Every change of the balance; the sum of all amounts is the balance."""
+    """List every change of the balance; the sum of all amounts is the balance."""
     before = number_of(cursor, 18)
     async with services.database.connection() as connection:
         page, more = await ledger.list_entries(connection, caller.account_id, before=before, limit=limit)
@@ -96,7 +96,7 @@ async def set_auto_topup(
     caller: Annotated[Caller, authorised("credits", session_only=True)],
     services: ServicesDep,
 ) -> AutoTopUp:
-    """Choose when credits are added by themselves."""
+    """Choose when credits are added automatically."""
     wanted = AutoTopUp(**body.model_dump())
     async with services.database.transaction() as connection:
         await topups.configure(connection, actor(request, caller), wanted)

@@ -46,7 +46,7 @@ def _is_later(until: datetime, info: ValidationInfo) -> datetime:
 
 
 class Recovery(Body):
-    """What to send again: the deliveries that have failed, and were made in this time."""
+    """The deliveries to send again: those that failed, and were made in this period."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"since": "2026-11-01T00:00:00Z"}]})
 
@@ -75,7 +75,7 @@ async def list_deliveries(
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> DeliveryPage:
-    """The account's deliveries, newest first; none where the webhook is unknown."""
+    """List the account's deliveries, newest first; none if the webhook is unknown."""
     before = id_of(cursor)
     async with services.database.connection() as connection:
         page, more = await deliveries.list_page(
@@ -87,7 +87,7 @@ async def list_deliveries(
 
 @router.get("/deliveries/{delivery_id}")
 async def get_delivery(delivery_id: Id, caller: Owner, services: ServicesDep) -> DeliveryDetail:
-    """The delivery, with all attempts at it."""
+    """Get the delivery, with all its attempts."""
     async with services.database.connection() as connection:
         return await deliveries.get(connection, caller.account_id, delivery_id)
 
@@ -119,7 +119,7 @@ async def resend_delivery(
 async def recover_deliveries(
     webhook_id: Id, body: Recovery, caller: Owner, services: ServicesDep, response: Response
 ) -> Recovered:
-    """Send again what has failed in some time, the oldest first, at most 10,000 deliveries at a time."""
+    """Send the failed deliveries of a period again, the oldest first, at most 10,000 at a time."""
     async with services.database.transaction() as connection:
         queued = await resending.recover(connection, caller.account_id, webhook_id, body.since, body.until)
     services.notifier.notify(QUEUED_CHANNEL)

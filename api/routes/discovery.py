@@ -1,6 +1,6 @@
-"""What newcomers, agents and their clients look for first: what this is, how to get in, where to read on.
+"""The first pages for newcomers, agents and their clients: a description, the way to a key, further reading.
 
-None of it needs a credential or the database.
+None of them needs a credential or the database.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _LLMS = """# vedette
 
 
 class Index(View):
-    """What answers here, and where to read on."""
+    """The service, and its further pages."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -95,7 +95,7 @@ class Index(View):
 
 
 class ProtectedResource(View):
-    """How a resource here is protected (RFC 9728). It names no authorization server, for there is none."""
+    """The protection of a resource here (RFC 9728). It names no authorization server, for there is none."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -119,7 +119,7 @@ class ProtectedResource(View):
 
 
 def _page_of(media_type: str, schema_type: str = "string") -> dict[int | str, dict[str, Any]]:
-    """For `responses=`: an answer that says when it has not changed."""
+    """Return the `responses=` of a page with an ETag."""
     content = {media_type: {"schema": {"type": schema_type}}}
     return {
         200: {"description": "The page.", "content": content},
@@ -133,7 +133,7 @@ def _page_of(media_type: str, schema_type: str = "string") -> dict[int | str, di
     responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}},
 )
 async def get_index(request: Request) -> Response:
-    """What answers here, and where to read on: JSON, or HTML by `Accept`."""
+    """Get an overview of the service and its pages: JSON, or HTML by `Accept`."""
     address: str = request.state.address
     index = Index(
         name="vedette",
@@ -156,14 +156,14 @@ async def get_index(request: Request) -> Response:
 
 @router.get("/auth.md", response_class=Response, responses=_page_of(_MARKDOWN))
 async def get_auth_md(request: Request) -> Response:
-    """How to get, use and revoke a credential, step by step; with endpoints, prices and limits."""
+    """Get the steps to get, use and revoke a credential, with endpoints, prices and limits."""
     made = await derived_of(request).get("auth.md", partial(auth_md, services_of(request).settings))
     return readable(request, made, _MARKDOWN)
 
 
 @router.get("/llms.txt", response_class=Response, responses=_page_of("text/plain"))
 async def get_llms_txt(request: Request) -> Response:
-    """The pages of the documentation with what each is for, in the form of llmstxt.org."""
+    """List the pages of the documentation with their purpose, in the form of llmstxt.org."""
     address: str = request.state.address
     lines: dict[bool, list[str]] = {False: [], True: []}
     for page in documentation.pages():
@@ -175,7 +175,7 @@ async def get_llms_txt(request: Request) -> Response:
 
 @router.get("/docs/{page:path}.md", response_class=Response, responses=_page_of(_MARKDOWN))
 async def get_documentation_page(page: str, request: Request) -> Response:
-    """A page of the documentation, as `/llms.txt` lists them; links between pages work here."""
+    """Get a page of the documentation, as `/llms.txt` lists them; links between pages work here."""
     text = documentation.read(page)
     if text is None:
         raise NotFound("page; /llms.txt lists those that there are")
@@ -186,19 +186,19 @@ async def get_documentation_page(page: str, request: Request) -> Response:
     "/docs/workflow.schema.json", response_class=Response, responses=_page_of("application/json", "object")
 )
 async def get_schema_for_editors(request: Request) -> Response:
-    """The JSON Schema of workflows, without a credential: for editors, and for links of the documentation."""
+    """Get the JSON Schema of workflows, without a credential: for editors, and links in the documentation."""
     return readable(request, _schema(), "application/json")
 
 
 @router.get("/.well-known/oauth-protected-resource")
 async def get_protected_resource(request: Request) -> ProtectedResource:
-    """How the API is protected (RFC 9728): by a key in a header, with no authorization server."""
+    """Get the protection of the API (RFC 9728): a key in a header, with no authorization server."""
     return _protected(request, "")
 
 
 @router.get("/.well-known/oauth-protected-resource/mcp")
 async def get_protected_mcp_server(request: Request) -> ProtectedResource:
-    """How the MCP server is protected (RFC 9728): by the same keys as the API."""
+    """Get the protection of the MCP server (RFC 9728): the same keys as the API."""
     return _protected(request, "/mcp")
 
 

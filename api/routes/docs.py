@@ -19,7 +19,7 @@ router = APIRouter(include_in_schema=False, route_class=StrictRoute)
 
 _CLOSED = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _READ = {"Content-Security-Policy": f"{_CLOSED}; style-src 'self'; img-src data:"}
-# Swagger UI writes style attributes, and draws its icons from data: URLs. It runs no code but its file's.
+# Swagger UI writes style attributes, and loads its icons from data: URLs. Only its own file may run.
 _TRY = {
     "Content-Security-Policy": f"{_CLOSED}; script-src 'self'; style-src 'self' 'unsafe-inline';"
     " img-src 'self' data:; connect-src 'self'"
@@ -36,7 +36,7 @@ _OURS = {
 
 @cache
 def _asset(name: str) -> tuple[str, bytes]:
-    """The media type and the content of a file that there is."""
+    """Return the media type and the content of an existing file."""
     if name in _OURS:
         media_type, text = _OURS[name]
         return media_type, text.encode()
@@ -45,19 +45,19 @@ def _asset(name: str) -> tuple[str, bytes]:
 
 @router.api_route("/openapi.json", methods=["GET", "HEAD"], response_class=Response)
 async def get_openapi(request: Request) -> Response:
-    """The OpenAPI document."""
+    """Get the OpenAPI document."""
     return readable(request, await derived_of(request).get("openapi.json", orjson.dumps), "application/json")
 
 
 @router.api_route("/docs", methods=["GET", "HEAD"], response_class=HTMLResponse)
 async def try_api() -> Response:
-    """Every operation, to be read and tried out."""
+    """Show every operation, for reading and trying."""
     return HTMLResponse(try_page(), headers=_TRY)
 
 
 @router.get("/docs/assets/{name}", response_class=Response)
 async def get_asset(name: str, request: Request) -> Response:
-    """A file of these pages."""
+    """Get a file of these pages."""
     if name not in _OURS and name not in _OF_PACKAGE:
         raise NotFound("file")
     media_type, content = _asset(name)
@@ -66,13 +66,13 @@ async def get_asset(name: str, request: Request) -> Response:
 
 @router.get("/docs/reference", response_class=HTMLResponse)
 async def get_reference(request: Request) -> Response:
-    """Every operation in a line."""
+    """List every operation in a line."""
     return readable(request, await derived_of(request).get("reference", index_page), "text/html", _READ)
 
 
 @router.get("/docs/reference/{tag}", response_class=HTMLResponse)
 async def get_reference_of(tag: str, request: Request) -> Response:
-    """The operations of a tag, with each field of what they take and answer."""
+    """Show the operations of a tag, with each field of their requests and answers."""
     if tag not in TAGS:
         raise NotFound("page")
     made = await derived_of(request).get(f"reference/{tag}", partial(tag_page, tag=tag))

@@ -1,4 +1,4 @@
-"""Dry runs of workflows: to see what one would do."""
+"""Dry runs of workflows: a preview of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from models.accounts import secrets
 from models.automations import automation_views
 from models.automations.automation_views import WorkflowView
 from models.runs.run_views import RunView
-from services.dry_runs import Given, Outside, do_dry_run, only_one
+from services.dry_runs import DryRunInput, DryRunResources, do_dry_run, only_one
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 
@@ -28,7 +28,7 @@ def _unread(steps: Any) -> Any:
 
 
 class DryRunRequest(Body):
-    """What the request to the webhook trigger would have."""
+    """The request to the webhook trigger in a dry run."""
 
     headers: dict[str, str] = Field(
         default_factory=dict[str, str],
@@ -41,7 +41,7 @@ class DryRunRequest(Body):
 
 
 class DryRunBody(Body):
-    """What the dry run starts with; `steps` instead of the workflow's own, checked as those are."""
+    """The inputs of a dry run; `steps` replace the workflow's own, and are checked like them."""
 
     input: Any = Field(None, description="Any JSON: the `trigger` of the workflow's expressions.")
     steps: Annotated[Any, PlainValidator(_unread, json_schema_input_type=list[Step])] = Field(
@@ -67,29 +67,29 @@ async def test_workflow(
     caller: Annotated[Caller, authorised("workflows")],
     services: ServicesDep,
 ) -> RunView:
-    """See what a run would do. Nothing is stored, sent or charged, and delays pass at once.
+    """Preview a run. Nothing is stored, sent or charged, and delays pass at once.
 
-    Expressions, templates and branches are those of a real run, and so are the failures that can be known
-    without asking anyone. Requests are rendered, with `***` for secrets, and answered by a sample. Lookups
-    are answered from the data of this service; what other sources that are set up could add is made up.
-    Whatever is made up is marked `sample: true`, and a step whose output is a mock `mocked: true`.
+    Expressions, templates and branches are those of a real run, and so are the failures that can be detected
+    without contacting anyone. Requests are rendered, with `***` for secrets, and answered by a sample.
+    Lookups are answered from the data of this service; the fields of further sources that are set up are made
+    up. Made-up parts are marked `sample: true`, and a step whose output is a mock `mocked: true`.
 
-    An account has one at a time. One that is too much for a dry run fails with `dry_run_too_large`.
+    An account has one at a time. A run that is too large for a dry run fails with `dry_run_too_large`.
     """
     async with services.database.connection() as connection:
         workflow = await automation_views.get(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
         names = await secrets.list_names(connection, caller.account_id)
-    given = Given(body.input, _readable(workflow, body.request), body.mocks, names)
-    outside = Outside(services.lookups, services.database, services.settings.allow_private_networks)
+    given = DryRunInput(body.input, _readable(workflow, body.request), body.mocks, names)
+    outside = DryRunResources(services.lookups, services.database, services.settings.allow_private_networks)
     async with only_one(services.database, caller.account_id):
         definition = await _definition(services, caller, workflow, body.steps)
         return await do_dry_run(services.pool, outside, caller.account_id, workflow, definition, given)
 
 
 def _readable(workflow: WorkflowView, request: DryRunRequest | None) -> dict[str, Any] | None:
-    """What expressions read of a request to the workflow's trigger."""
+    """Return the part of a request to the workflow's trigger that expressions read."""
     if request is None:
         return None
     trigger = Definition.model_validate({"name": workflow.name, "trigger": workflow.trigger}).trigger
@@ -99,7 +99,7 @@ def _readable(workflow: WorkflowView, request: DryRunRequest | None) -> dict[str
 async def _definition(
     services: Services, caller: Caller, workflow: WorkflowView, steps: Any
 ) -> dict[str, Any]:
-    """What to run: the workflow's definition, with other steps if there are any."""
+    """Return the definition to run: the workflow's, with other steps if there are any."""
     definition = {"name": workflow.name, "trigger": workflow.trigger, "steps": workflow.steps}
     if steps is None:
         return definition

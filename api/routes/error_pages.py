@@ -1,4 +1,4 @@
-"""The pages that the `type` of every error leads to."""
+"""The pages that the `type` of every error links to."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _MARKDOWN = """# {code}
 
 
 class ErrorPage(BaseModel):
-    """What there is to know about an error code."""
+    """The description of an error code."""
 
     code: str = Field(description="The code, stable, in snake_case.")
     place: str = Field(description="Where clients meet it.")
@@ -67,7 +67,7 @@ class ErrorPage(BaseModel):
     example: dict[str, Any] = Field(description="The JSON in which it stands.")
 
 
-# HTML stands first: it is what those get who ask for nothing, as generated clients do.
+# HTML comes first: clients without an Accept header get it, such as generated ones.
 _CONTENT: dict[str, Any] = {
     "text/html": {"schema": {"type": "string"}},
     "text/markdown": {"schema": {"type": "string"}},
@@ -81,7 +81,7 @@ _CONTENT: dict[str, Any] = {
     responses={200: {"description": "The page.", "content": _CONTENT}},
 )
 async def get_error_page(code: str, request: Request) -> Response:
-    """What an error code means and what to do about it: HTML, or Markdown or JSON by `Accept`."""
+    """Get the meaning and remedy of an error code: HTML, or Markdown or JSON by `Accept`."""
     entry = CATALOGUE.get(code)
     if entry is None:
         raise NotFound("error code")

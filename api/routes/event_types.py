@@ -1,4 +1,4 @@
-"""The types of events, for those who subscribe to them."""
+"""The types of events, for subscribers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class EventTypes(View):
 
 @router.get("/event-types")
 async def list_event_types(caller: Annotated[Caller, authorised("webhooks")]) -> EventTypes:
-    """The types of events, each with the JSON Schema of the whole event and an example."""
+    """List the types of events, each with the JSON Schema of the whole event and an example."""
     return _event_types()
 
 

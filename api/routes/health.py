@@ -1,4 +1,4 @@
-"""Health and metrics, for whoever runs the service."""
+"""Health and metrics, for operators."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from models.monitors.queue import RUNS
 from models.runs import run_counts, run_work, setbacks, stuck_runs, workers
 from models.views import View
 from models.webhooks import delivery_recovery
-from providers.dataset_inventory import State, Stock, take_stock
+from providers.dataset_inventory import DatasetStatus, State, take_stock
 
 router = APIRouter(tags=["service"], route_class=StrictRoute)
 
 _TIMEOUT = 1.0
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
-# What proxies say of whom they speak for, beside the many `X-Forwarded-…`.
+# Headers with which proxies name their clients, beside the many `X-Forwarded-…`.
 _FORWARDING = frozenset({
     "forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "x-original-forwarded-for",
     "true-client-ip", "cf-connecting-ip", "fastly-client-ip",
@@ -46,7 +46,7 @@ class Health(View):
 
 
 class DatasetState(BaseModel):
-    """How one dataset of lookup data on this machine stands."""
+    """The state of one dataset of lookup data on this machine."""
 
     name: str = Field(description="Its name.")
     state: State = Field(
@@ -57,7 +57,7 @@ class DatasetState(BaseModel):
 
 
 class Readiness(BaseModel):
-    """What the service needs, part by part: `ok`, or what is wrong."""
+    """The needs of the service, part by part: `ok`, or the problem."""
 
     status: Literal["ready", "degraded", "unavailable"] = Field(
         description="`unavailable` without a database of this release, `degraded` without another part."
@@ -68,7 +68,7 @@ class Readiness(BaseModel):
 
 @router.get("/healthz")
 async def healthz() -> Health:
-    """Whether this process answers."""
+    """Check that this process answers."""
     return Health()
 
 
@@ -77,7 +77,7 @@ _UNREADY = "the database is away, cannot write, or has a schema of another relea
 
 @router.get("/readyz", responses={503: {"model": Readiness, "description": _UNREADY}})
 async def readyz(services: ServicesDep, response: Response) -> Readiness:
-    """Whether the service can work: 503 without a database that it can write to, since all else can wait."""
+    """Check that the service can work: 503 only without a writable database; other parts can wait."""
     names = ("database", "schema", "secrets", "workers", "temporal")
     checks = (_database, _schema, _secrets, _workers, _temporal)
     stock = await asyncio.to_thread(take_stock, services.settings)
@@ -98,7 +98,7 @@ async def readyz(services: ServicesDep, response: Response) -> Readiness:
     responses={200: {"content": {"text/plain": {}}}, **problems("invalid_credentials", "loopback_only")},
 )
 async def get_metrics(request: Request, services: ServicesDep) -> Response:
-    """Counters for Prometheus: to this machine only, or to whoever has `VEDETTE_METRICS_TOKEN`."""
+    """Get counters for Prometheus: from this machine only, or with `VEDETTE_METRICS_TOKEN`."""
     token = services.settings.metrics_token
     if token is not None:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -121,12 +121,12 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
                 await stuck_runs.count(connection),
             )
     except AWAY:
-        shared = None  # /readyz tells of it; what was counted here is to be had all the same
+        shared = None  # /readyz reports it; the local counters are served all the same
     return Response(metrics.rendered(shared), media_type=metrics.CONTENT_TYPE)
 
 
 def _is_local(request: Request) -> bool:
-    """Whether the request comes from this machine, and not through a proxy on it."""
+    """Return whether the request comes from this machine, and not through a proxy on it."""
     local = request.client is not None and request.client.host in _LOOPBACK
     forwarded = any(name in _FORWARDING or name.startswith("x-forwarded") for name in request.headers)
     return local and not forwarded
@@ -144,7 +144,7 @@ async def _checked(check: Awaitable[str]) -> str:
 
 async def _database(services: Services) -> str:
     async with services.database.connection() as connection:
-        await schema.find_revision(connection)  # gives its connection back before the probe takes one
+        await schema.find_revision(connection)  # returns its connection before the probe takes one
     return await services.write_probe.problem() or "ok"
 
 
@@ -169,6 +169,6 @@ async def _temporal(services: Services) -> str:
     return "ok" if healthy else "not serving"
 
 
-def _data(stock: Sequence[Stock]) -> str:
+def _data(stock: Sequence[DatasetStatus]) -> str:
     missing = [one.name for one in stock if one.state == "missing" and not one.optional]
     return f"missing: {', '.join(missing)}" if missing else "ok"

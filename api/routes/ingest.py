@@ -38,7 +38,7 @@ _QUERY = re.compile(rb"|wait=([1-9]|[12][0-9]|30)")
 
 
 class _IngestRoute(StrictRoute):
-    """Calls its endpoint at once where the query leaves FastAPI nothing to check: that takes it a while."""
+    """Calls its endpoint directly if the query leaves FastAPI nothing to check, which saves time."""
 
     def _handler(self) -> Handler:
         handle, endpoint = super()._handler(), self.endpoint
@@ -59,10 +59,11 @@ router = APIRouter(prefix="/api/workflows/ingest", tags=["triggers"], route_clas
 _MAX_FIELDS = 1000
 _CHARSETS = (b"utf-8", b"utf8", b"iso-8859-1", b"iso8859-1", b"latin-1", b"latin1")
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-# Any JSON is taken; of bodies of any type the clients that openapi-python-client makes can send none.
+# Any JSON is accepted. Clients of openapi-python-client cannot send a body of any type, so it is declared an
+# object.
 _EVENT_SCHEMA = {"type": "object", "additionalProperties": True}
 _FORM_SCHEMA = {"type": "object", "additionalProperties": {"type": "string"}}
-# The body is read here, by rules of its own, and not by FastAPI.
+# The route reads the body by rules of its own, instead of FastAPI.
 _REQUEST: dict[str, Any] = {
     "requestBody": {
         "description": "The event: any JSON, or a form as an object; a field that comes twice is an array."
@@ -131,13 +132,13 @@ async def ingest(
 ) -> Response:
     """Accept an event for the workflow with this ingest token: it will be run, once.
 
-    The body is any JSON, an array or a text too, or a form. No credential is needed but the token in the URL;
-    a workflow whose trigger has a `signature` takes signed events alone.
+    The body is any JSON, also an array or a text, or a form. The token in the URL is the only credential; a
+    workflow whose trigger has a `signature` accepts only signed events.
 
-    Events with one `Idempotency-Key`, `webhook-id` or `dedupe` value are one run, whatever their bodies: a
-    repeat is told where the first run stands or, with `wait`, what came of it.
+    Events with the same `Idempotency-Key`, `webhook-id` or `dedupe` value are one run, whatever their bodies:
+    the answer to a repeat has the status of the first run or, with `wait`, its result.
     """
-    target = await services.ingest_targets.submit(token)
+    target = await services.ingest_targets.find(token)
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
     await limits.check(services, "ingest", str(target.automation_id), request=request)
     assert isinstance(request, StrictRequest)
@@ -151,7 +152,7 @@ async def ingest(
     depth = depth_of(request)
     accepted = await _repeated_misfit(services, target, payload, dedupe_key, charge)
     if accepted is None:
-        accepted = await services.accepting.submit(
+        accepted = await services.run_intake.accept(
             RunRequest(
                 target, "webhook", payload, context, dedupe_key, depth=depth, is_waited_for=wait is not None
             )
@@ -160,7 +161,7 @@ async def ingest(
 
 
 async def _signed(services: Services, target: RunTarget, request: StrictRequest) -> Signed | None:
-    """The signature of an event; None where the workflow asks for none.
+    """Return the verified signature of an event; None if the workflow requires none.
 
     Raises:
         InvalidSignature, Conflict: it is not the sender's, or cannot be checked.
@@ -173,7 +174,7 @@ async def _signed(services: Services, target: RunTarget, request: StrictRequest)
 async def _repeated_misfit(
     services: Services, target: RunTarget, payload: Any, dedupe_key: str | None, charge: Charge
 ) -> RunAcceptance | None:
-    """The run of an event that does not meet the `input_schema` but repeats one; None if it meets it.
+    """Return the earlier run of a repeated event that violates the `input_schema`; None if it matches.
 
     Raises:
         Invalid: it does not, and repeats none.
@@ -192,7 +193,7 @@ async def _repeated_misfit(
 
 
 async def _payload(request: StrictRequest) -> Any:
-    """The event: any JSON, or a form as an object whose repeated fields are arrays; `{}` without a body."""
+    """Return the event: any JSON, or a form as an object with arrays for repeated fields; `{}` if empty."""
     if not await request.raw():
         return {}
     content_type = request.media_type
@@ -204,9 +205,9 @@ async def _payload(request: StrictRequest) -> Any:
 
 
 async def _signed_payload(request: StrictRequest) -> Any:
-    """The event, by its body alone: what is not signed shall not make another event of it, and so no repeat.
+    """Return the event from its body alone, so that unsigned parts cannot turn a repeat into another event.
 
-    It is JSON whatever its type says, else a form with percent signs and in UTF-8.
+    It is JSON whatever its type is, else a percent-encoded form in UTF-8.
     """
     raw = await request.raw()
     if not raw:
@@ -238,12 +239,12 @@ async def _form(request: StrictRequest, content_type: str) -> Any:
 
 
 def _begins_as_json(raw: bytes) -> bool:
-    """No form begins like this, although `curl -d '{…}'` says that it sends one."""
+    """Return whether a body begins like JSON, which `curl -d '{…}'` sends with the type of a form."""
     return raw.lstrip()[:1] in (b"{", b"[")
 
 
 def _charset(request: Request) -> str:
-    """What the form is written in. Others than these may stand for lone surrogates, or break the parser."""
+    """Return the form's charset. Others than these may produce lone surrogates, or break the parser."""
     _, parameters = parse_options_header(request.headers["content-type"])
     charset = parameters.get(b"charset", b"utf-8").lower()
     if charset not in _CHARSETS:
@@ -276,8 +277,8 @@ def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
 
 
-# What makes an event one run however often it comes: what its workflow says, else what its sender does. Each
-# kind of key is for itself, so that no value is taken for another that happens to be alike.
+# The key that makes repeated events one run: the workflow's, else the sender's. Each kind of key has its own
+# prefix, so that equal values of different kinds do not collide.
 
 
 def _senders_key(request: Request, signed: Signed | None, payload: Any) -> str | None:

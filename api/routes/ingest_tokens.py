@@ -1,4 +1,4 @@
-"""Ingest URLs: what is done with the token in them."""
+"""Ingest URLs: the rotation of their tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api/workflows", tags=["triggers"], route_class=Stric
 
 
 class TokenRotation(Body):
-    """How an ingest URL is replaced."""
+    """The replacement of an ingest URL."""
 
     overlap_seconds: Annotated[int, Field(strict=True, ge=0, le=7 * 86_400)] = Field(
         default=0, description="For how many seconds the URL before works, too."
@@ -26,7 +26,7 @@ class TokenRotation(Body):
 
 
 class TokenRotated(View):
-    """The ingest URL that a workflow has now."""
+    """The current ingest URL of a workflow."""
 
     webhook_url: str = Field(description="The new ingest URL.")
     previous_expires_at: datetime | None = Field(
@@ -42,9 +42,9 @@ async def rotate_workflow_token(
     services: ServicesDep,
     body: TokenRotation | None = None,
 ) -> TokenRotated:
-    """Give the workflow another ingest URL, at once. No other than the one before may work beside it.
+    """Give the workflow another ingest URL, at once. Only the previous one may stay valid beside it.
 
-    It makes no version of the workflow.
+    This makes no new version of the workflow.
     """
     overlap = timedelta(seconds=(body or TokenRotation()).overlap_seconds)
     async with services.database.transaction() as connection:

@@ -28,7 +28,7 @@ from models.jobs.jobs import CHANGED_CHANNEL, PROGRESS_CHANNEL, JobView
 from models.jobs.results import Result
 from services import pacing
 from services.csv_files import write_csv
-from services.disk_buffer import spooled
+from services.disk_buffer import buffer_to_disk
 from services.jobs import Table
 
 router = APIRouter(prefix="/api/bulk-jobs", tags=["jobs"], route_class=StrictRoute)
@@ -72,22 +72,22 @@ class JobPage(BaseModel):
 async def create_job(
     request: Request, caller: Owner, given: Given, services: ServicesDep, response: Response
 ) -> JobView:
-    """Start a job, of a CSV file in a form or of targets in JSON; follow it at the `Location`.
+    """Start a job, from a CSV file in a form or from targets in JSON; follow it at the `Location`.
 
-    What its lookups can cost at the most is held, and given back at its end as far as it was not used. A row
-    costs what its lookup does; targets that come several times are looked up once. A row whose cell is no
-    target fails, and costs nothing. JSON may have 4 MiB, the file 20 MiB.
+    The greatest cost of its lookups is held, and the unused part is returned at its end. A row costs as much
+    as its lookup; repeated targets are looked up once. A row whose cell is not a target fails, and costs
+    nothing. JSON may have 4 MiB, the file 20 MiB.
     """
     new, upload = await given.open(services, caller)
     # A repeat after a crash has the same claim, and finds this job.
     claim = claim_of(request)
     job_id = claim.id if claim else new_id()
-    async with spooled(upload.rows()) as batches, services.inserting() as connection:
+    async with buffer_to_disk(upload.rows()) as batches, services.inserting() as connection:
         await acceptance.accept(connection, actor(request, caller), job_id, new, batches)
         job = await jobs.get(connection, caller.account_id, job_id)
     services.notifier.notify(CHANGED_CHANNEL)
     response.headers["Location"] = f"/api/bulk-jobs/{job_id}"
-    warnings = pacing.warnings_of(services.lookups.asked_for(job.type, job.fields), job)
+    warnings = pacing.warnings_of(services.lookups.select_sources(job.type, job.fields), job)
     return job.model_copy(update={"warnings": warnings or None})
 
 
@@ -95,7 +95,7 @@ async def create_job(
 async def list_jobs(
     caller: Owner, services: ServicesDep, limit: Limit = 20, cursor: Cursor = None
 ) -> JobPage:
-    """The account's jobs, newest first."""
+    """List the account's jobs, newest first."""
     before = id_of(cursor)
     async with services.database.connection() as connection:
         page, last = await jobs.list_some(connection, caller.account_id, before=before, limit=limit)
@@ -104,7 +104,7 @@ async def list_jobs(
 
 @router.get("/{job_id}")
 async def get_job(job_id: Id, caller: Owner, services: ServicesDep) -> JobView:
-    """The job: how far it is, what it has cost, how long it will take."""
+    """Get the job: its progress, its cost so far, and the time it will take."""
     async with services.database.connection() as connection:
         return await jobs.get(connection, caller.account_id, job_id)
 
@@ -117,11 +117,11 @@ async def get_job_events(
     services: ServicesDep,
     last_event_id: Annotated[str | None, Header(description="Sent by a client that reconnects.")] = None,
 ) -> Response:
-    """The job as server-sent events, live, until it ends.
+    """Get the job as server-sent events, live, until it ends.
 
-    `progress` comes first and whenever the job has got further, some times a second at the most, with the job
+    `progress` comes first and whenever the job has progressed, at most a few times a second, with the job
     object; `end` comes last, with the job as it ended. A client that reconnects with `Last-Event-ID` gets
-    nothing that it has seen.
+    only new events.
     """
     async with services.database.connection() as connection:
         job = await jobs.get(connection, caller.account_id, job_id)
@@ -147,10 +147,10 @@ async def download_job_results(
     ] = None,
     offset: Annotated[int, Query(ge=0, le=MAX_TARGETS, description="How many rows to leave out.")] = 0,
 ) -> Response:
-    """The rows in their order: the columns that were given, `error`, `partial`, and the fields found.
+    """Get the rows in their order: the given columns, `error`, `partial`, and the found fields.
 
-    Of a job that was cancelled, the rows that were done. A CSV file is safe to be opened in a spreadsheet; in
-    JSON each row is an object of the same columns.
+    For a cancelled job, these are its finished rows. A CSV file is safe to open in a spreadsheet; in JSON
+    each row is an object with the same columns.
     """
     async with services.database.connection() as connection:
         job = await jobs.get_row(connection, caller.account_id, job_id)
@@ -168,7 +168,7 @@ async def download_job_results(
 
 @router.post("/{job_id}/cancel")
 async def cancel_job(job_id: Id, request: Request, caller: Owner, services: ServicesDep) -> JobView:
-    """End a job now; what was found so far stays, and is paid. One that has ended stays as it is."""
+    """End a job now; finished rows stay, and are paid. One that has ended stays as it is."""
     async with services.database.transaction() as connection:
         await completion.cancel(connection, actor(request, caller), job_id)
         job = await jobs.get(connection, caller.account_id, job_id)
@@ -178,7 +178,7 @@ async def cancel_job(job_id: Id, request: Request, caller: Owner, services: Serv
 
 @router.delete("/{job_id}", status_code=204)
 async def delete_job(job_id: Id, request: Request, caller: Owner, services: ServicesDep) -> None:
-    """Delete a job with its rows and results; one that has not ended is cancelled first."""
+    """Delete a job with its rows and results; an unfinished one is cancelled first."""
     async with services.database.transaction() as connection:
         await completion.delete(connection, actor(request, caller), job_id)
     _notify(services, job_id)
@@ -192,10 +192,10 @@ def _notify(services: Services, job_id: UUID) -> None:
 async def _chunks(
     services: Services, account_id: UUID, job_id: UUID, chunk: list[Result], end: int
 ) -> AsyncGenerator[list[Result]]:
-    """The rows from this chunk on, before the position `end`; no connection is held while they are sent.
+    """Yield the rows from this chunk on, before the position `end`; no connection is held while sending.
 
     Raises:
-        NotFound: the job was deleted meanwhile: the answer is cut, and does not look complete.
+        NotFound: the job was deleted meanwhile, so the answer is cut and recognisably incomplete.
     """
     while chunk:
         yield chunk

@@ -20,7 +20,7 @@ from models.views import View
 
 router = APIRouter(prefix="/api/keys", tags=["keys"], route_class=StrictRoute)
 
-Keeper = Annotated[Caller, authorised("keys")]
+KeyManager = Annotated[Caller, authorised("keys")]
 Anyone = Annotated[Caller, authorised(None)]
 Permanent = Annotated[bool, Query(description="Remove its record too.")]
 
@@ -68,8 +68,11 @@ class Done(View):
 
 
 @router.post("", status_code=201, responses=problems("too_many_keys"))
-async def create_key(body: NewKey, request: Request, caller: Keeper, services: ServicesDep) -> KeyCreated:
-    """Create a key. A key with the scope `keys` may create others, that can do no more and last no longer."""
+async def create_key(body: NewKey, request: Request, caller: KeyManager, services: ServicesDep) -> KeyCreated:
+    """Create a key.
+
+    A key with the scope `keys` may create others with at most its own scopes and lifetime.
+    """
     bounds = Bounds(caller.scopes, caller.expires_at if caller.kind == "key" else None)
     scopes, expires_at = bounds.scopes_of(body.scopes), bounds.end_of(body.expires_at)
     async with services.database.transaction() as connection:
@@ -78,8 +81,8 @@ async def create_key(body: NewKey, request: Request, caller: Keeper, services: S
 
 
 @router.get("")
-async def list_keys(caller: Keeper, services: ServicesDep) -> Keys:
-    """All keys, with their use so far; to a key those that have no scope which it lacks."""
+async def list_keys(caller: KeyManager, services: ServicesDep) -> Keys:
+    """List all keys, with their use so far. A key sees only those whose scopes it has itself."""
     async with services.database.connection() as connection:
         return Keys(keys=await keys.list_keys(connection, caller.account_id, caller.scopes))
 
@@ -94,7 +97,7 @@ async def delete_key_by_query(
 ) -> Done:
     """Revoke a key, at once and everywhere; `permanent` also removes its record.
 
-    A key may revoke itself. All else needs the scope `keys`.
+    A key may revoke itself. Everything else needs the scope `keys`.
     """
     return await delete_key(id, request, caller, services, permanent)
 
@@ -105,7 +108,7 @@ async def delete_key(
 ) -> Done:
     """Revoke a key, at once and everywhere; `permanent` also removes its record.
 
-    A key may revoke itself. All else needs the scope `keys`.
+    A key may revoke itself. Everything else needs the scope `keys`.
     """
     if "keys" not in caller.scopes and (permanent or id != caller.credential_id):
         raise Forbidden("insufficient_scope", "The key lacks the scope keys: it can revoke itself alone.")

@@ -1,4 +1,4 @@
-"""The bounds of an account."""
+"""The limits of an account."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ router = APIRouter(prefix="/api/limits", tags=["service"], route_class=StrictRou
 
 
 class Bound(View):
-    """The most that there may be."""
+    """A limit."""
 
     limit: int = Field(description="The most that there may be.")
 
 
 class UsedBound(View):
-    """The most that there may be, and how many there are."""
+    """A limit, and the number in use."""
 
     limit: int = Field(description="The most that there may be.")
     used: int = Field(description="How many there are now.")
 
 
 class AccountLimits(View):
-    """What an account may have at a time. Requests in a time are limited apart from this."""
+    """The limits of an account at any one time. Request rates are limited apart from this."""
 
     workflows: UsedBound = Field(description="Workflows.")
     unfinished_runs: UsedBound = Field(description="Runs of workflows that have not ended.")
@@ -43,7 +43,7 @@ class AccountLimits(View):
 
 @router.get("")
 async def get_limits(caller: Annotated[Caller, authorised(None)], services: ServicesDep) -> AccountLimits:
-    """What the account may have at a time, and what it has."""
+    """Get the account's limits, and the numbers in use."""
     settings = services.settings
     async with services.database.connection() as connection:
         workflows = await automations.count(connection, caller.account_id)

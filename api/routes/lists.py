@@ -32,7 +32,7 @@ from models.errors import FieldError, Invalid
 from models.lists import lists
 from models.lists.lists import ListView, TargetType
 from services.conditions import check_conditions
-from services.disk_buffer import spooled
+from services.disk_buffer import buffer_to_disk
 from services.targets import Checked, check_targets
 
 _lists = APIRouter(tags=["lists"], route_class=StrictRoute)
@@ -44,7 +44,7 @@ _WHEN = f"{WHEN} They count for monitors that watch the list and have none of th
 
 
 class NewList(Targets):
-    """A list to make, with its first targets if there are any."""
+    """A list to make, with its first targets, if any."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -59,10 +59,10 @@ class NewList(Targets):
     when: Conditions = Field(default_factory=list[ChangeCondition], description=_WHEN)
 
     def target_type(self) -> TargetType:
-        """What its targets are.
+        """Return the type of its targets.
 
         Raises:
-            Invalid: the two fields say different things.
+            Invalid: the two fields differ.
         """
         if self.type and self.list_type and self.type != self.list_type:
             raise Invalid([FieldError("/list_type", "not_allowed", "Say it in type alone.")])
@@ -91,14 +91,16 @@ async def list_lists(
     services: ServicesDep,
     type: Annotated[TargetType | None, Query(description="Only lists of this type.")] = None,
 ) -> list[ListView]:
-    """The account's lists, newest first; without their targets."""
+    """List the account's lists, newest first; without their targets."""
     async with services.database.connection() as connection:
         return await lists.list_all(connection, caller.account_id, type)
 
 
 @_lists.post("", status_code=201, **takes_targets("too_many_lists"))
 async def create_list(body: NewList, request: Request, caller: Owner, services: ServicesDep) -> ListCreated:
-    """Make a list, with up to 10,000 targets. Texts that are no targets are left out, and named in `invalid`.
+    """Make a list, with up to 10,000 targets.
+
+    Texts that are not targets are left out, and listed in `invalid`.
 
     If none of them is a target, no list is made (400). The body may have 4 MiB.
     """
@@ -115,7 +117,7 @@ async def create_list(body: NewList, request: Request, caller: Owner, services: 
 
 @_lists.get("/{id}")
 async def get_list(id: Id, caller: Owner, services: ServicesDep) -> ListView:
-    """The list, without its targets."""
+    """Get the list, without its targets."""
     async with services.database.connection() as connection:
         return await lists.get(connection, caller.account_id, id)
 
@@ -124,7 +126,7 @@ async def get_list(id: Id, caller: Owner, services: ServicesDep) -> ListView:
 async def change_list(
     id: Id, body: ListChanges, request: Request, caller: Owner, services: ServicesDep
 ) -> ListView:
-    """Give the list another name, or other conditions on changes."""
+    """Change the list's name, or its conditions on changes."""
     if body.name is None and body.when is None:
         raise Invalid([FieldError("/name", "required", "Give a name, or conditions as `when`.")])
     who = actor(request, caller)
@@ -148,7 +150,7 @@ async def delete_list(id: Id, request: Request, caller: Owner, services: Service
 @_lists.get("/{id}/emails", response_model=list[str])
 @_lists.get("/{id}/targets", response_model=list[str])
 async def list_targets(id: Id, caller: Owner, services: ServicesDep) -> Response:
-    """All targets of the list, in the order of adding."""
+    """List all targets of the list, in the order of adding."""
     async with services.database.connection() as connection:
         await lists.get(connection, caller.account_id, id)
         return await answer_targets(services, connection, lists.targets_after, id)
@@ -159,9 +161,9 @@ async def list_targets(id: Id, caller: Owner, services: ServicesDep) -> Response
 async def add_targets(
     id: Id, body: GivenTargets, request: Request, caller: Owner, services: ServicesDep
 ) -> TargetsAdded:
-    """Add up to 10,000 targets. What the list has already is ignored, what is none is named in `invalid`.
+    """Add up to 10,000 targets. Existing ones are ignored, invalid ones are listed in `invalid`.
 
-    If the list would have more than 100,000, none is added (409). The body may have 4 MiB.
+    If the list would exceed 100,000, none is added (409). The body may have 4 MiB.
     """
     texts = texts_of(body)
     checked = await _checked(services, caller, id, texts)
@@ -177,13 +179,13 @@ async def import_targets(
 ) -> TargetsImported:
     """Add the targets of a CSV file with up to 100,000 rows, sent in a form.
 
-    What the list has already is ignored; rows without a target are named by their numbers. If the file cannot
-    be read (400), or the list would have more than 100,000 targets (409), none is added.
+    Existing targets are ignored; rows without a target are listed by number. If the file is unreadable (400),
+    or the list would exceed 100,000 targets (409), none is added.
     """
     async with services.database.connection() as connection:
         type = (await lists.get(connection, caller.account_id, id)).type
     given = await file.open(services, caller, type)
-    async with spooled(given.read()) as batches, changing(services, caller) as connection:
+    async with buffer_to_disk(given.read()) as batches, changing(services, caller) as connection:
         targets = given.targets_of(batches)
         added = await lists.import_targets(connection, actor(request, caller), id, targets)
     return imported(given, added)
@@ -194,13 +196,13 @@ async def import_targets(
 async def remove_targets(
     id: Id, body: GivenTargets, request: Request, caller: Owner, services: ServicesDep
 ) -> TargetsDeleted:
-    """Remove up to 10,000 targets, in whatever form they are written. What it does not have is ignored.
+    """Remove up to 10,000 targets, in any spelling. Unknown ones are ignored.
 
     The body may have 4 MiB.
     """
     texts = texts_of(body)
     checked = await _checked(services, caller, id, texts)
-    # Also as they are: what was a target when it was added may be none any more.
+    # Also unchanged: a text that was valid when added may be invalid now.
     wanted = [*checked.targets, *(text.strip() for text in texts)]
     async with changing(services, caller) as connection:
         deleted = await lists.remove_targets(connection, actor(request, caller), id, wanted)
@@ -208,10 +210,10 @@ async def remove_targets(
 
 
 def _checked_conditions(type: TargetType, given: Sequence[ChangeCondition]) -> list[dict[str, Any]]:
-    """The conditions as they are stored.
+    """Return the conditions in their stored form.
 
     Raises:
-        Invalid: an answer of the type has no such field, or the field is of another sort.
+        Invalid: an answer of the type has no such field, or the field has another type.
     """
     when = stored_conditions(given)
     if wrong := check_conditions(type, when):
@@ -225,7 +227,7 @@ async def _checked(services: Services, caller: Caller, id: UUID, texts: Sequence
     return await check_targets(services.pool, caller.account_id, type, texts)
 
 
-# Below /api/agent/ they take keys only.
+# Paths below /api/agent/ accept keys only.
 router = APIRouter()
 for _mount in ("/api/lists", "/api/agent/lists"):
     router.include_router(_lists, prefix=_mount)

@@ -1,4 +1,4 @@
-"""Lookups: what all sources together know about a target, and where each value is from."""
+"""Lookups: the combined knowledge of all sources about a target, with the source of each value."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from providers.websearch.kind import LIMIT, SHOWN, cut
 
 Reader = Annotated[Caller, authorised("lookups")]
 
-# Path → what is looked up, the field of the body that names the target, and the limit that counts requests.
+# Path → the kind of lookup, the field of the body with the target, and the limit that counts requests.
 _FREE_LOOKUPS = {
     "/api/agent/ip": ("ip", "ip", "ip"),
     "/api/agent/breaches": ("breach", "email", "breaches"),
@@ -51,7 +51,7 @@ _authorise = Authorisation("lookups", session_only=False)
 
 
 class _LookupRoute(StrictRoute):
-    """Answers free lookups itself where a request leaves FastAPI nothing to check: that takes it a while."""
+    """Answers free lookups directly if a request leaves FastAPI nothing to check, which saves time."""
 
     def _handler(self) -> Handler:
         handle = super()._handler()
@@ -73,7 +73,7 @@ class _LookupRoute(StrictRoute):
 
 
 async def _only_field(request: Request, name: str) -> str | None:
-    """The text in the field `name` of a body with no other, of a request without a query string; or None."""
+    """Return the text in `name`, if it is the body's only field and there is no query string; or None."""
     if request.scope["query_string"]:
         return None
     raw = await request.body()
@@ -88,7 +88,7 @@ _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 
 
 def _mount_twice(name: str, kind: str, **options: Any) -> Callable[[_Endpoint], _Endpoint]:
-    """Give an endpoint its paths: `/api/agent/<name>` takes keys, `/api/lookups/<kind>` sessions too."""
+    """Mount an endpoint twice: `/api/agent/<name>` accepts keys, `/api/lookups/<kind>` sessions too."""
 
     def mount(endpoint: _Endpoint) -> _Endpoint:
         for path in (f"/agent/{name}", f"/lookups/{kind}"):
@@ -99,12 +99,12 @@ def _mount_twice(name: str, kind: str, **options: Any) -> Callable[[_Endpoint], 
 
 
 def _unpaid(caller: Caller) -> Payer:
-    """Whose lookup it is, where it costs nothing."""
+    """Return the owner of a free lookup."""
     return Payer(caller.account_id, "", caller.credential_id if caller.kind == "key" else None)
 
 
 async def _payer(request: Request, caller: Reader) -> Callable[[], Payer]:
-    """The caller pays, once for an Idempotency-Key however often the request is repeated."""
+    """Return a function that returns the payer: an Idempotency-Key pays once, however often repeated."""
 
     def payer() -> Payer:
         claim = claim_of(request)
@@ -121,10 +121,10 @@ PAID: Any = {
     "dependencies": [limited("lookups"), Idempotent],
     "responses": problems("insufficient_credits", *FREE),
 }
-"""What the routes of lookups that cost something share."""
+"""The common options of the routes of lookups that cost credits."""
 
 Paying = Annotated[Callable[[], Payer], Depends(_payer)]
-"""To be called in the endpoint: until then nobody knows under which claim the lookup is paid."""
+"""Called in the endpoint, because the claim that the lookup is paid under is unknown before."""
 
 
 class IpQuery(Body):
@@ -157,7 +157,7 @@ class PhoneQuery(Body):
     )
 
     def target(self) -> str:
-        """The number in E.164.
+        """Return the number in E.164.
 
         Raises:
             Invalid: if there is none.
@@ -188,7 +188,7 @@ class UsernameQuery(Body):
 
 
 class WebSearchQuery(Body):
-    """What to search the web for; `limit` is how many results to give at most."""
+    """A query for the web; `limit` is the most results."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Ada Lovelace", "limit": 10}]})
 
@@ -197,7 +197,7 @@ class WebSearchQuery(Body):
 
 
 class CompanyQuery(Body):
-    """A company to search for by name or domain, in either field; `limit`: the most people to give."""
+    """A company to search for by name or domain, in either field; `limit` is the most people."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"company": "Example Bank plc", "limit": 10}]})
 
@@ -209,7 +209,7 @@ class CompanyQuery(Body):
 
 
 class DarkwebQuery(Body):
-    """What to search the dark web for; `offset` is how many mentions to leave out, 20 being a page."""
+    """A query for the dark web; `offset` is how many mentions to skip, 20 being a page."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": "example.com", "offset": 0}]})
 
@@ -218,7 +218,7 @@ class DarkwebQuery(Body):
 
 
 def either(name: str, text: str | None, query: str | None) -> tuple[str, str]:
-    """The text of the field `name`, or else that of `query`; and the pointer to where it stood.
+    """Return the text of the field `name`, or else of `query`; and the pointer to it.
 
     Raises:
         Invalid: if there is neither.
@@ -231,7 +231,7 @@ def either(name: str, text: str | None, query: str | None) -> tuple[str, str]:
 
 
 def _answered(answer: dict[str, Any]) -> Response:
-    """The response. An answer is checked where it comes in, source by source, and not here again."""
+    """Return the response. An answer was validated source by source when it arrived, so not again here."""
     return Response(orjson.dumps(answer), media_type="application/json")
 
 
@@ -251,7 +251,7 @@ class Providers(BaseModel):
 async def look_up_ip(
     body: IpQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("ip")]
 ) -> Response:
-    """An IPv4 or IPv6 address: where it is, whose it is, what is known against it. Free."""
+    """Look up an IPv4 or IPv6 address: location, owner, and reports against it. Free."""
     return _answered(await options.look_up(services, "ip", body.ip, payer=_unpaid(caller)))
 
 
@@ -265,7 +265,7 @@ async def look_up_ip(
 async def check_breaches(
     body: EmailQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("breach")]
 ) -> Response:
-    """An e-mail address: the known breaches that it is in. Free."""
+    """Find the known breaches that an e-mail address is in. Free."""
     payer = _unpaid(caller)
     return _answered(await options.look_up(services, "breach", body.email, pointer="/email", payer=payer))
 
@@ -274,7 +274,7 @@ async def check_breaches(
 async def look_up_email(
     body: EmailQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("email")]
 ) -> Response:
-    """An e-mail address: the person behind it, and the address itself. 1 credit if the person is known."""
+    """Find the person behind an e-mail address, and data on the address. 1 credit if the person is known."""
     return _answered(await options.look_up(services, "email", body.email, payer=payer()))
 
 
@@ -288,7 +288,7 @@ async def look_up_email(
 async def validate_email(
     body: EmailQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("validate")]
 ) -> Response:
-    """An e-mail address: can it receive mail? What is none is `invalid`, not an error. Free."""
+    """Check whether an e-mail address can receive mail. Other text is `invalid`, not an error. Free."""
     payer = _unpaid(caller)
     return _answered(await options.look_up(services, "validate", body.email, pointer="/email", payer=payer))
 
@@ -297,7 +297,7 @@ async def validate_email(
 async def look_up_phone(
     body: PhoneQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("phone")]
 ) -> Response:
-    """A phone number: its country, carrier and sort, what is known of it. 1 credit if it is valid."""
+    """Look up a phone number: its country, carrier, sort, and further data. 1 credit if it is valid."""
     return _answered(await options.look_up(services, "phone", body.target(), payer=payer()))
 
 
@@ -305,7 +305,7 @@ async def look_up_phone(
 async def look_up_domain(
     body: DomainQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("domain")]
 ) -> Response:
-    """A domain: its registration, DNS, certificate and hosting, what is known against it. 1 credit."""
+    """Look up a domain: registration, DNS, certificate, hosting, and reports against it. 1 credit."""
     text, pointer = either("domain", body.domain, body.query)
     return _answered(await options.look_up(services, "domain", text, pointer=pointer, payer=payer()))
 
@@ -317,7 +317,7 @@ async def look_up_username(
     services: ServicesDep,
     options: Annotated[Options, _options("username")],
 ) -> Response:
-    """A user name: the sites that have an account of that name. 1 credit."""
+    """Find the sites that have an account of a user name. 1 credit."""
     text, pointer = either("username", body.username, body.query)
     return _answered(await options.look_up(services, "username", text, pointer=pointer, payer=payer()))
 
@@ -329,7 +329,7 @@ async def search_web(
     services: ServicesDep,
     options: Annotated[Options, _options("websearch")],
 ) -> Response:
-    """A search of the web, by all engines that are set up. 1 credit."""
+    """Search the web, with all engines that are set up. 1 credit."""
     answer = await options.look_up(services, "websearch", body.query, pointer="/query", payer=payer())
     return _answered(cut(answer, body.limit))
 
@@ -338,7 +338,7 @@ async def search_web(
 async def search_company(
     body: CompanyQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("company")]
 ) -> Response:
-    """A company by name or domain: its profile, and the people there. 1 credit a person."""
+    """Look up a company by name or domain: its profile, and the people there. 1 credit a person."""
     text, pointer = either("company", body.company, body.query)
     return _answered(
         await options.look_up(services, "company", text, pointer=pointer, limit=body.limit, payer=payer())
@@ -349,7 +349,7 @@ async def search_company(
 async def search_darkweb(
     body: DarkwebQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("darkweb")]
 ) -> Response:
-    """An e-mail address, a domain, an IP address or words: where the dark web has it. 1 credit a block."""
+    """Search the dark web for an e-mail address, a domain, an IP address or words. 1 credit a block."""
     return _answered(
         await options.look_up(
             services, "darkweb", body.query, pointer="/query", offset=body.offset, payer=payer()
@@ -359,5 +359,5 @@ async def search_darkweb(
 
 @router.get("/providers")
 async def list_providers(caller: Reader, services: ServicesDep) -> Providers:
-    """Every lookup source: whether it is on, what it fills, its licence, how it has been doing."""
+    """List every lookup source: its state, fields and licence, and how well it has worked lately."""
     return Providers(providers=await services.lookups.describe())

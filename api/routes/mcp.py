@@ -33,7 +33,7 @@ _MESSAGES: dict[str, Any] = {
         },
     }
 }
-# Of a message that it cannot read, the SDK says so in the words of JSON-RPC.
+# The SDK reports an unreadable message in JSON-RPC.
 _ERRORS: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
@@ -53,7 +53,7 @@ _ANSWERS[400]["content"] |= _ERRORS
 
 
 class _Handed(Response):
-    """A response that the SDK gives, for a body that has been read."""
+    """A response of the SDK, for a body that was read already."""
 
     def __init__(self, sessions: StreamableHTTPSessionManager, body: bytes) -> None:
         super().__init__()
@@ -76,9 +76,9 @@ class _Handed(Response):
 async def call_mcp(
     request: Request, caller: Annotated[Caller, authorised(None)], services: ServicesDep
 ) -> Response:
-    """What an MCP client posts: one message at a time, no session, the credential in each request.
+    """Accept an MCP client's message: one at a time, no session, the credential in each request.
 
-    Tools do what routes do, with the scopes, limits and credits of the key.
+    Tools work like routes, with the scopes, limits and credits of the key.
     """
     if caller.kind != "key":
         raise Forbidden("api_key_required", "This path needs an API key, not a session.")
@@ -94,7 +94,7 @@ async def call_mcp(
 
 
 def _check_origin(request: Request, settings: Settings) -> None:
-    """Refuse a page of another site, whatever name it has given this machine (DNS rebinding).
+    """Refuse pages of other sites, whatever name they gave this machine (DNS rebinding).
 
     Raises:
         Problem: 403 `forbidden_origin`.
@@ -107,7 +107,7 @@ def _check_origin(request: Request, settings: Settings) -> None:
         host = urlsplit(origin).netloc
     except ValueError:  # such as http://[
         host = ""
-    # Where every name is one of ours, a page of another name is told from one of this by the name it calls.
+    # If every host name is allowed, the page's own host must be the one that it calls.
     if not (host == request.headers.get("host") if hosts.any else hosts.know(host)):
         message = "A page of this origin may not call the service. VEDETTE_ALLOWED_HOSTS names further hosts."
         raise Problem(403, "forbidden_origin", message)

@@ -1,4 +1,4 @@
-"""What runs of monitors have found: as arrays, as pages, as files, and of one target over time."""
+"""The results of monitors' runs: as arrays, as pages, as files, and for one target over time."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ResultPage(BaseModel):
 
 
 class TargetHistory(BaseModel):
-    """What the runs have found of one target, newest first."""
+    """The results of one target in all runs, newest first."""
 
     results: list[PastResultView] = Field(description="The results of this page.")
     next_cursor: str | None = Field(
@@ -58,10 +58,10 @@ async def list_run_results(
     limit: Annotated[int | None, Query(ge=1, le=100, description="How many to give at most.")] = None,
     offset: Annotated[int | None, Query(ge=0, le=1_000_000, description="How many to leave out.")] = None,
 ) -> Response:
-    """The results of the run in the order of its targets: all of them as an array.
+    """List the results of the run in the order of its targets: all of them as an array.
 
-    With `limit` (100 without it) or `offset` (0 without it), some of them as an object with their `total`. Of
-    a run under way, those so far.
+    With `limit` (100 by default) or `offset` (0 by default), some of them as an object with their `total`.
+    For a run in progress, the results so far.
     """
     async with services.database.connection() as connection:
         run = await runs.get(connection, caller.account_id, id, run_id)
@@ -83,7 +83,7 @@ async def list_run_results(
 async def download_run_results(
     id: Id, run_id: Id, caller: Owner, services: ServicesDep, changes_only: ChangesOnly = False
 ) -> Response:
-    """The results of the run as a CSV file, a row for each target, safe to be opened in a spreadsheet.
+    """Get the results of the run as a CSV file, one row for each target, safe to open in a spreadsheet.
 
     The columns are `target`, `has_changes`, `changed_fields`, `error`, `silent`, and one for each field of an
     answer.
@@ -113,7 +113,7 @@ async def list_target_history(
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> Response:
-    """What the runs that have ended have found of a target, newest first; nothing where it is unknown."""
+    """List the results of a target in all ended runs, newest first; none if it is unknown."""
     before = id_of(cursor)
     async with services.database.connection() as connection:
         kept_days = services.settings.retention_days
@@ -126,14 +126,14 @@ async def list_target_history(
 
 
 def json_answer(content: Any) -> Response:
-    """An answer with parts that are JSON already."""
+    """Return an answer with parts that are JSON already."""
     return Response(orjson.dumps(content, option=orjson.OPT_UTC_Z), media_type="application/json")
 
 
 async def _chunks(
     services: Services, run_id: UUID, chunk: list[Result], changes_only: bool
 ) -> AsyncGenerator[list[Result]]:
-    """The results of a run from this first chunk on; no connection is held while they are sent."""
+    """Yield the results of a run from this first chunk on; no connection is held while sending."""
     while chunk:
         yield chunk
         if len(chunk) < _AT_ONCE:
@@ -150,7 +150,7 @@ async def _rows(chunks: AsyncGenerator[list[Result]], header: list[str]) -> Asyn
             yield row_of(one, header)
 
 
-# Below /api/agent/ they take keys only.
+# Paths below /api/agent/ accept keys only.
 router = APIRouter()
 for _mount in ("/api/monitors", "/api/agent/monitors"):
     router.include_router(_results, prefix=_mount)

@@ -1,4 +1,4 @@
-"""All monitors of the account seen as one: their runs, results and targets."""
+"""All monitors of the account as one: their runs, results and targets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class MonitoredTargets(BaseModel):
 async def list_monitoring_runs(
     caller: Owner, services: ServicesDep, type: Type = None, limit: Limit = 20, offset: Offset = 0
 ) -> MonitorRunPage:
-    """The runs of all monitors, newest first."""
+    """List the runs of all monitors, newest first."""
     async with services.database.connection() as connection:
         found, total = await runs.list_some(
             connection, caller.account_id, type=type, limit=limit, offset=offset
@@ -59,7 +59,7 @@ async def list_monitoring_results(
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> Response:
-    """The results of all runs, those of the newest first, each run's in the order of its targets."""
+    """List the results of all runs, those of the newest first, each run's in the order of its targets."""
     async with services.database.connection() as connection:
         found, total = await overview.list_results(
             connection, caller.account_id,
@@ -72,7 +72,7 @@ async def list_monitoring_results(
 async def list_monitoring_targets(
     caller: Owner, services: ServicesDep, type: Type = None, limit: Limit = 100, offset: Offset = 0
 ) -> MonitoredTargets:
-    """What all monitors watch, their own targets and those of lists; what several watch, several times."""
+    """List the targets of all monitors, their own and those of lists; shared ones come several times."""
     async with services.database.connection() as connection:
         found, total = await overview.list_targets(
             connection, caller.account_id, type=type, limit=limit, offset=offset
@@ -80,7 +80,7 @@ async def list_monitoring_targets(
     return MonitoredTargets(targets=found, total=total)
 
 
-# Below /api/agent/ they take keys only.
+# Paths below /api/agent/ accept keys only.
 router = APIRouter()
 for _mount in ("/api/monitoring", "/api/agent/monitoring"):
     router.include_router(_monitoring, prefix=_mount)

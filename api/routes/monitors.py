@@ -35,7 +35,7 @@ from models.monitors import cleanup, completion, monitored_targets, monitors, ru
 from models.monitors.monitors import MonitorView
 from models.monitors.run_views import MonitorRunView
 from models.views import View
-from services.disk_buffer import spooled
+from services.disk_buffer import buffer_to_disk
 from services.monitors import check_plan, require_own_targets, with_warnings
 from services.targets import check_targets
 
@@ -78,7 +78,7 @@ async def list_monitors(
     services: ServicesDep,
     type: Annotated[TargetType | None, Query(description="Only monitors of this type.")] = None,
 ) -> Monitors:
-    """The account's monitors, newest first; without their targets."""
+    """List the account's monitors, newest first; without their targets."""
     async with services.database.connection() as connection:
         found = await monitors.list_all(connection, caller.account_id, services.settings.retention_days, type)
     return Monitors(monitors=found, total=len(found))
@@ -90,8 +90,7 @@ async def create_monitor(
 ) -> MonitorView:
     """Make a monitor, of a list or with up to 10,000 targets of its own; more can be added later.
 
-    All that is wrong is named at once; one text that is no target is enough for none to be made. The body may
-    have 4 MiB.
+    All errors are reported at once; a single invalid target prevents the creation. The body may have 4 MiB.
     """
     check = await check_monitor(services, caller.account_id, body)
     if check.errors:
@@ -110,13 +109,13 @@ async def create_monitor(
 
 @_monitors.post("/validate", **takes_targets())
 async def validate_monitor(body: GivenMonitor, caller: Owner, services: ServicesDep) -> MonitorValidity:
-    """Say what creating this monitor would say, and store nothing. The body may have 4 MiB."""
+    """Check a monitor as its creation would, and store nothing. The body may have 4 MiB."""
     return await say_validity(services, caller.account_id, body)
 
 
 @_monitors.get("/{id}")
 async def get_monitor(id: Id, caller: Owner, services: ServicesDep) -> MonitorView:
-    """The monitor, without its targets."""
+    """Get the monitor, without its targets."""
     async with services.database.connection() as connection:
         return await _get(connection, services, caller, id)
 
@@ -128,7 +127,8 @@ async def change_monitor(
 ) -> MonitorView:
     """Change some fields; the absent ones stay. PUT and PATCH both merge.
 
-    `status` pauses and resumes. A run under way goes on, and compares what is still to come as chosen now.
+    `status` pauses and resumes. A run in progress continues, and compares its remaining targets by the new
+    settings.
     """
     who = actor(request, caller)
     async with changing(services, caller) as connection:
@@ -149,7 +149,7 @@ async def change_monitor(
 
 @_monitors.delete("/{id}")
 async def delete_monitor(id: Id, request: Request, caller: Owner, services: ServicesDep) -> MonitorDeleted:
-    """Delete the monitor with its runs, results and targets. A run under way is cancelled."""
+    """Delete the monitor with its runs, results and targets. A run in progress is cancelled."""
     async with changing(services, caller) as connection:
         await cleanup.delete(connection, actor(request, caller), id)
     services.notifier.notify(monitors.CHANGED_CHANNEL)
@@ -158,7 +158,7 @@ async def delete_monitor(id: Id, request: Request, caller: Owner, services: Serv
 
 @_monitors.post("/{id}/pause")
 async def pause_monitor(id: Id, request: Request, caller: Owner, services: ServicesDep) -> MonitorView:
-    """Let it no longer run by itself. A run under way goes on, and runs by hand are possible."""
+    """Stop its runs by the calendar. A run in progress continues, and runs by hand are possible."""
     async with changing(services, caller) as connection:
         await monitors.pause(connection, actor(request, caller), id)
         paused = await _get(connection, services, caller, id)
@@ -168,7 +168,7 @@ async def pause_monitor(id: Id, request: Request, caller: Owner, services: Servi
 
 @_monitors.post("/{id}/resume", responses=problems("list_deleted"))
 async def resume_monitor(id: Id, request: Request, caller: Owner, services: ServicesDep) -> MonitorView:
-    """Let it run by itself again, at the next time of its calendar."""
+    """Restart its runs by the calendar, at the next time."""
     async with changing(services, caller) as connection:
         await monitors.resume(connection, actor(request, caller), id)
         resumed = await _get(connection, services, caller, id)
@@ -178,7 +178,7 @@ async def resume_monitor(id: Id, request: Request, caller: Owner, services: Serv
 
 @_monitors.get("/{id}/targets", response_model=list[str])
 async def list_monitor_targets(id: Id, caller: Owner, services: ServicesDep) -> Response:
-    """All targets that it watches, in the order of adding: its own, or those of its list."""
+    """List all its targets, in the order of adding: its own, or those of its list."""
     async with services.database.connection() as connection:
         list_id = (await _get(connection, services, caller, id)).data_source_ref
         if list_id is not None:
@@ -190,10 +190,10 @@ async def list_monitor_targets(id: Id, caller: Owner, services: ServicesDep) -> 
 async def add_monitor_targets(
     id: Id, body: GivenTargets, request: Request, caller: Owner, services: ServicesDep
 ) -> TargetsAdded:
-    """Add up to 10,000 targets. What it has already is ignored, what is none is named in `invalid`.
+    """Add up to 10,000 targets. Existing ones are ignored, invalid ones are listed in `invalid`.
 
-    If it would have more than 100,000, none is added (409). Runs under way go on without them. The body may
-    have 4 MiB.
+    If it would exceed 100,000, none is added (409). Runs in progress continue without them. The body may have
+    4 MiB.
     """
     texts = texts_of(body)
     async with services.database.connection() as connection:
@@ -214,13 +214,13 @@ async def import_monitor_targets(
 ) -> TargetsImported:
     """Add the targets of a CSV file with up to 100,000 rows, sent in a form.
 
-    What the monitor has already is ignored; rows without a target are named by their numbers. If the file
-    cannot be read (400), or the monitor would have more than 100,000 targets (409), none is added.
+    Existing targets are ignored; rows without a target are listed by number. If the file is unreadable (400),
+    or the monitor would exceed 100,000 targets (409), none is added.
     """
     async with services.database.connection() as connection:
         type = (await _get(connection, services, caller, id)).monitor_type
     given = await file.open(services, caller, type)
-    async with spooled(given.read()) as batches, changing(services, caller) as connection:
+    async with buffer_to_disk(given.read()) as batches, changing(services, caller) as connection:
         locked = await monitors.lock(connection, caller.account_id, id)
         require_own_targets(locked)
         who, targets = actor(request, caller), given.targets_of(batches)
@@ -232,7 +232,7 @@ async def import_monitor_targets(
 async def remove_monitor_targets(
     id: Id, body: GivenTargets, request: Request, caller: Owner, services: ServicesDep
 ) -> TargetsDeleted:
-    """Remove up to 10,000 targets, in whatever form they are written. What it does not have is ignored.
+    """Remove up to 10,000 targets, in any spelling. Unknown ones are ignored.
 
     Their results stay. The body may have 4 MiB.
     """
@@ -240,7 +240,7 @@ async def remove_monitor_targets(
     async with services.database.connection() as connection:
         type = (await _get(connection, services, caller, id)).monitor_type
     checked = await check_targets(services.pool, caller.account_id, type, texts)
-    # Also as they are: what was a target when it was added may be none any more.
+    # Also unchanged: a text that was valid when added may be invalid now.
     wanted = [*checked.targets, *(text.strip() for text in texts)]
     async with changing(services, caller) as connection:
         locked = await monitors.lock(connection, caller.account_id, id)
@@ -259,7 +259,7 @@ async def remove_monitor_targets(
 async def run_monitor(
     id: Id, request: Request, caller: Owner, services: ServicesDep, response: Response
 ) -> MonitorRunStarted:
-    """Start a run by hand, of the targets of now. A credit for each is held, and spent if it is answered.
+    """Start a run by hand, of the current targets. A credit for each is held, and spent if it is answered.
 
     The results appear as they are found; `Location` is the run.
     """
@@ -277,7 +277,7 @@ async def run_monitor(
 async def list_monitor_runs(
     id: Id, caller: Owner, services: ServicesDep, limit: Limit = 20, offset: Offset = 0
 ) -> MonitorRunPage:
-    """The runs of the monitor, newest first."""
+    """List the runs of the monitor, newest first."""
     async with services.database.connection() as connection:
         await _get(connection, services, caller, id)
         found, total = await runs.list_some(
@@ -288,14 +288,14 @@ async def list_monitor_runs(
 
 @_monitors.get("/{id}/runs/{run_id}")
 async def get_monitor_run(id: Id, run_id: Id, caller: Owner, services: ServicesDep) -> MonitorRunView:
-    """The run: as far as it is, then as it ended."""
+    """Get the run: its progress so far, then its end."""
     async with services.database.connection() as connection:
         return await runs.get(connection, caller.account_id, id, run_id)
 
 
 @_monitors.post("/{id}/runs/{run_id}/cancel")
 async def cancel_monitor_run(id: Id, run_id: Id, caller: Owner, services: ServicesDep) -> MonitorRunView:
-    """End the run now; what was found stays, and is paid. One that has ended stays as it is."""
+    """End the run now; finished results stay, and are paid. One that has ended stays as it is."""
     async with services.database.transaction() as connection:
         await completion.cancel(connection, caller.account_id, id, run_id)
         return await runs.get(connection, caller.account_id, id, run_id)
@@ -306,7 +306,7 @@ async def _get(connection: Connection, services: Services, caller: Caller, monit
     return with_warnings(found, services.lookups)
 
 
-# Below /api/agent/ they take keys only.
+# Paths below /api/agent/ accept keys only.
 router = APIRouter()
 for _mount in ("/api/monitors", "/api/agent/monitors"):
     router.include_router(_monitors, prefix=_mount)

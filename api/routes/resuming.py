@@ -1,4 +1,4 @@
-"""Resuming: the answer to a step that waits, from anyone who has its URL."""
+"""Resuming: the answer to a waiting step, from anyone who has its URL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from models.runs.runs import QUEUED_CHANNEL
 
 router = APIRouter(prefix="/api/workflows/resume", tags=["triggers"], route_class=StrictRoute)
 
-# The body is read here, for it may be missing.
+# The body is read here, because it may be missing.
 _REQUEST: dict[str, Any] = {
     "requestBody": {
         "required": False,
@@ -47,7 +47,7 @@ _REQUEST: dict[str, Any] = {
 
 
 class ResumePrompt(BaseModel):
-    """What a step asks of whoever resumes it."""
+    """A step's question to the person who resumes it."""
 
     run_id: UUID = Field(description="The run that waits, or is to wait.")
     workflow_name: str = Field(description="What its workflow is called.")
@@ -62,14 +62,14 @@ class ResumePrompt(BaseModel):
 
 
 def _refusals(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """As `problems`, of codes that are told by a page to all who do not ask for JSON."""
+    """Return `problems` for codes that are shown as a page to clients that do not accept JSON."""
     responses = problems(*codes)
     for response in responses.values():
         response["content"]["text/html"] = {"schema": {"type": "string"}}
     return responses
 
 
-# HTML stands first: it is what those get who ask for nothing in particular.
+# HTML comes first: clients without a preference get it.
 _SHOWN: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The page; JSON for those who accept that and no HTML.",
@@ -93,7 +93,7 @@ _FORM: dict[str, Any] = {
 
 
 class Resumed(BaseModel):
-    """The answer to what was posted: it is stored, and the run goes on."""
+    """The confirmation of an answer: it is stored, and the run continues."""
 
     run_id: UUID = Field(description="The run that goes on.")
     step: str = Field(description="The step that has waited for it.")
@@ -107,9 +107,9 @@ class Resumed(BaseModel):
     openapi_extra=_REQUEST,
 )
 async def resume(token: str, request: Request, services: ServicesDep) -> Resumed:
-    """Answer a step that waits, once: its run goes on with what is posted.
+    """Answer a waiting step, once: its run continues with the posted value.
 
-    It may be posted before the step begins. What does not meet the step's `input_schema` changes nothing.
+    It may be posted before the step begins. A value that violates the step's `input_schema` changes nothing.
     """
     place, waiting, _ = await _find(token, request, services)
     assert isinstance(request, StrictRequest)
@@ -123,7 +123,7 @@ async def resume(token: str, request: Request, services: ServicesDep) -> Resumed
     responses={**_refusals("not_found", "resume_over", "rate_limited"), **_SHOWN},
 )
 async def get_resume_page(token: str, request: Request, services: ServicesDep) -> Response:
-    """What a step asks, as a page with a form for the answer. To look at it changes nothing."""
+    """Show a step's question, as a page with a form for the answer. Viewing it changes nothing."""
     try:
         place, waiting, prompt = await _find(token, request, services)
     except DomainError as error:
@@ -151,9 +151,9 @@ async def get_resume_page(token: str, request: Request, services: ServicesDep) -
     openapi_extra=_FORM,
 )
 async def resume_by_form(token: str, request: Request, services: ServicesDep) -> Response:
-    """Answer a step that waits by the form of its page, once.
+    """Answer a waiting step by the form of its page, once.
 
-    What does not meet the step's `input_schema` changes nothing: the page comes again with what is wrong.
+    A value that violates the step's `input_schema` changes nothing: the page is shown again with the errors.
     """
     assert isinstance(request, StrictRequest)
     try:
@@ -175,7 +175,7 @@ async def resume_by_form(token: str, request: Request, services: ServicesDep) ->
 async def _find(
     token: str, request: Request, services: Services
 ) -> tuple[StepPosition, ResumableStep, Prompt | None]:
-    """The step that a token is for, and what it asks.
+    """Return the step that a token is for, and its question.
 
     Raises:
         NotFound, Conflict, RateLimited: there is nothing to answer, or not now.
@@ -229,7 +229,7 @@ _UNKNOWN = ("There is nothing here", "This address leads to no question, or its 
 
 
 def _page_for(request: Request, error: DomainError) -> Response:
-    """The page for an error; for who wants none the problem document.
+    """Return the page for an error; for clients that want no page, the problem document.
 
     Raises:
         DomainError: for the latter.
@@ -261,7 +261,7 @@ async def _body(request: StrictRequest) -> Any:
     if not raw.strip():
         return None
     content_type = request.media_type
-    # `curl -d '{…}'` says that it sends a form.
+    # `curl -d '{…}'` sends the content type of a form.
     if content_type not in ("application/json", "application/x-www-form-urlencoded", "") and not (
         content_type.endswith("+json")
     ):

@@ -1,4 +1,4 @@
-"""The inputs and outputs of runs, one by one: those too for which the run object has no room."""
+"""The inputs and outputs of runs, one by one, also those that do not fit in the run object."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _JSON: dict[int | str, dict[str, Any]] = {
         "content": {"application/json": {"schema": {"description": "Any JSON."}}},
     }
 }
-_UNKNOWN = "unknown step"  # has a character that ids of steps have not: 404
+_UNKNOWN = "unknown step"  # contains a character that step ids cannot have: 404
 
 
 def _known_form(value: str) -> str:
@@ -40,7 +40,7 @@ Item = Annotated[int, Path(ge=0, le=32_767, description="The place of the item i
 
 
 class ItemPage(BaseModel):
-    """Items of a step that are done, in the order of the array."""
+    """Finished items of a step, in the order of the array."""
 
     items: list[ItemView] = Field(description="The items of this page.")
     next_cursor: str | None = Field(
@@ -50,25 +50,28 @@ class ItemPage(BaseModel):
 
 @router.get("/{run_id}/input", response_class=StreamingResponse, responses=_JSON)
 async def get_run_input(run_id: Id, caller: Author, services: ServicesDep) -> Response:
-    """The event that the run began with, however large."""
+    """Get the event that the run began with, however large."""
     return await _value(services, caller, ValueRef(run_id, THE_RUN, "input"))
 
 
 @router.get("/{run_id}/output", response_class=StreamingResponse, responses=_JSON)
 async def get_run_output(run_id: Id, caller: Author, services: ServicesDep) -> Response:
-    """The output of a run, however large; null before it has one."""
+    """Get the output of a run, however large; null before it has one."""
     return await _value(services, caller, ValueRef(run_id, THE_RUN, "output"))
 
 
 @router.get("/{run_id}/steps/{step_id}/input", response_class=StreamingResponse, responses=_JSON)
 async def get_step_input(run_id: Id, step_id: StepId, caller: Author, services: ServicesDep) -> Response:
-    """What a step was given, however large; null before it is done."""
+    """Get the input of a step, however large; null before it is done."""
     return await _value(services, caller, ValueRef(run_id, step_id, "input"))
 
 
 @router.get("/{run_id}/steps/{step_id}/output", response_class=StreamingResponse, responses=_JSON)
 async def get_step_output(run_id: Id, step_id: StepId, caller: Author, services: ServicesDep) -> Response:
-    """What a step gave, however large: with `for_each` the array of all outputs. Null before it is done."""
+    """Get the output of a step, however large: with `for_each` the array of all outputs.
+
+    Null before the end.
+    """
     return await _value(services, caller, ValueRef(run_id, step_id, "output"))
 
 
@@ -81,7 +84,7 @@ async def list_step_items(
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> Response:
-    """The items of a step with `for_each` that are done, in the order of the array.
+    """List the finished items of a step with `for_each`, in the order of the array.
 
     A page has 4 MiB at most: an output beyond that is `{omitted: true, bytes, url}`.
     """
@@ -103,7 +106,7 @@ async def list_step_items(
 async def get_item_output(
     run_id: Id, step_id: StepId, item: Item, caller: Author, services: ServicesDep
 ) -> Response:
-    """What a step with `for_each` gave for one item, however large; null before that is done."""
+    """Get the output of a step with `for_each` for one item, however large; null before that is done."""
     async with services.database.connection() as connection:
         found = await run_pieces.find_item(connection, caller.account_id, run_id, step_id, item)
     return _streamed(services, found)

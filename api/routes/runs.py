@@ -1,4 +1,4 @@
-"""Runs: what a workflow did with one event."""
+"""Runs: one execution of a workflow for one event."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 from models.views import to_json
 
 _log = logs.get(__name__)
-# A notification has less than 8,000 bytes.
+# A notification must have less than 8,000 bytes.
 _IDS_IN_A_NOTIFICATION = 200
 
 router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=StrictRoute)
@@ -78,7 +78,7 @@ FINISHED: dict[int | str, dict[str, Any]] = {
     200: {"model": RunView, "description": "With `wait`: the run, finished."}
 }
 CHECKED = ("checks_waiting", *saving.POOLED)
-"""The codes of an input that takes long to check, and could not be."""
+"""The codes of an input whose check takes long, and could not be done."""
 
 
 class RunPage(BaseModel):
@@ -90,7 +90,7 @@ class RunPage(BaseModel):
 
 
 class RetryBody(Body):
-    """Where to retry from, and with which version of the workflow."""
+    """The starting step of a retry, and the version of the workflow."""
 
     from_step: str | None = Field(
         default=None, description="The id of a step to do again, with all that needs it."
@@ -117,10 +117,11 @@ async def list_runs(
     page: Page = 1,
     limit: Limit = 20,
 ) -> Response:
-    """The account's runs, newest first; none where the workflow or the batch is unknown.
+    """List the account's runs, newest first; none if the workflow or the batch is unknown.
 
-    They come without `input`, `output` and `steps`, but for those that `include` names: 4 MiB of them a page,
-    for the newest runs first. `omitted` of a run names those that have no room; the run by its id has them.
+    They come without `input`, `output` and `steps`, except for those that `include` names: 4 MiB of them a
+    page, for the newest runs first. `omitted` of a run names those that do not fit; the run by its id has
+    them.
     """
 
     async def make() -> bytes:
@@ -146,10 +147,10 @@ async def get_run(
         int, Query(ge=0, le=ROOM, description="How many bytes of inputs and outputs to give at most.")
     ] = ROOM,
 ) -> Response:
-    """The run: live while it goes on, then as it ended.
+    """Get the run: live while it is in progress, then as it ended.
 
-    It has 4 MiB at most, the smallest values first. In the place of one that has no room there is
-    `{omitted: true, bytes, url}`: the URL has it.
+    It has 4 MiB at most, the smallest values first. A value that does not fit is replaced by `{omitted: true,
+    bytes, url}`: the URL has it.
     """
 
     async def read(room: int) -> RunView:
@@ -174,11 +175,11 @@ async def get_run_events(
     services: ServicesDep,
     last_event_id: Annotated[str | None, Header(description="Sent by a client that reconnects.")] = None,
 ) -> Response:
-    """The run as server-sent events, live, until it ends.
+    """Get the run as server-sent events, live, until it ends.
 
-    `run` comes first and whenever the run's status changes, with the run object; `step` when a step
-    changes, with the step; `end` comes last, with the run object as it ended. A client that reconnects with
-    `Last-Event-ID` gets nothing that it has seen.
+    `run` comes first and whenever the run's status changes, with the run object; `step` when a step changes,
+    with the step; `end` comes last, with the run object as it ended. A client that reconnects with
+    `Last-Event-ID` gets only new events.
     """
     async with services.database.connection() as connection:
         pulse = await runs.get_pulse(connection, caller.account_id, run_id)
@@ -205,7 +206,7 @@ async def cancel_run(run_id: Id, request: Request, caller: Author, services: Ser
 
 
 async def cancel_all(services: Services, by: Actor, workflow_id: UUID, upload_id: UUID | None = None) -> None:
-    """End all runs of a workflow; or of one upload to it, which the audit log has been told."""
+    """End all runs of a workflow, or of one upload to it, whose audit entry exists already."""
     after: UUID | None = cancellation.FIRST
     while after is not None:
         async with services.database.transaction() as connection:
@@ -238,10 +239,10 @@ def _notify_ends(services: Services, run_ids: Sequence[UUID]) -> None:
 async def retry_run(
     run_id: Id, request: Request, caller: Author, services: ServicesDep, body: RetryBody | None = None
 ) -> Response:
-    """Run it again, as a new run that takes over what this one has finished.
+    """Run it again, as a new run that reuses the finished steps of this one.
 
-    Steps that failed or were cancelled are done again, and so is what needs them. `from_step` names a step
-    to start from instead; with another `version` what has changed is done again too.
+    Steps that failed or were cancelled are repeated, and so are those that depend on them. `from_step` names
+    a step to start from instead; with another `version` changed steps are repeated too.
     """
     asked = body or RetryBody()
     async with services.database.transaction() as connection:
@@ -257,16 +258,16 @@ async def retry_run(
 
 
 def claimed_key(request: Request) -> str | None:
-    """The dedupe key of a run that a request with an Idempotency-Key starts.
+    """Return the dedupe key of a run that a request with an Idempotency-Key starts.
 
-    The claim outlives a crash between the commit and the answer: the repeat finds this run.
+    The claim outlives a crash between the commit and the answer, so the repeat finds this run.
     """
     claim = claim_of(request)
     return f"request/{claim.id}" if claim else None
 
 
 async def answer(services: Services, account_id: UUID, accepted: RunAcceptance, wait: int | None) -> Response:
-    """The answer to accepted work: 202 at once, or the finished run if it ends within `wait` seconds."""
+    """Return the answer to accepted work: 202 at once, or the run if it ends within `wait` seconds."""
     announce_acceptance(services, account_id, accepted)
     try:
         if wait is not None and (
@@ -275,6 +276,6 @@ async def answer(services: Services, account_id: UUID, accepted: RunAcceptance, 
             view = ended if ended.is_whole() else await read_run(services, account_id, ended.id)
             return Response(to_json(view), media_type="application/json")
     except psycopg.Error as error:
-        # It is accepted all the same: told of an error, the client would send it again.
+        # It is accepted all the same: after an error, the client would send it again.
         _log.warning("wait_cut", run_id=str(accepted.run_id), error=type(error).__name__)
     return accepted_response(view_acceptance(accepted))

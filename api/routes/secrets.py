@@ -25,7 +25,7 @@ Force = Annotated[bool, Query(description="Delete it even if workflows use it.")
 
 
 class NewSecret(Body):
-    """A secret to store; one of this name gets the new value."""
+    """A secret to store; an existing one of this name gets the new value."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "CRM_TOKEN", "value": "a value that never comes back"}]}
@@ -44,7 +44,7 @@ class NewSecret(Body):
 
 
 class SecretName(Body):
-    """Which secret to delete; with `force` also if workflows use it."""
+    """The secret to delete; with `force` also if workflows use it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "CRM_TOKEN"}]})
 
@@ -74,7 +74,7 @@ class SecretDeleted(View):
 
 @router.get("")
 async def list_secrets(caller: Author, services: ServicesDep) -> Secrets:
-    """The account's secrets, and the workflows whose current version uses each; no values."""
+    """List the account's secrets, and the workflows whose current version uses each; no values."""
     async with services.database.connection() as connection:
         return Secrets(secrets=await secrets.list_all(connection, caller.account_id))
 
@@ -90,9 +90,9 @@ async def list_secrets(caller: Author, services: ServicesDep) -> Secrets:
 async def store_secret(
     body: NewSecret, request: Request, caller: Author, services: ServicesDep, response: Response
 ) -> SecretStored:
-    """Store a secret. With a name that is there its value is replaced, for the next call that uses it.
+    """Store a secret. An existing one of this name is replaced, from the next call that uses it.
 
-    One with which a workflow has events signed needs to be long enough for that.
+    A secret that signs a workflow's events must be long enough for that.
     """
     async with services.database.transaction() as connection:
         schemes = await secrets.signing_schemes(connection, caller.account_id, body.name)
@@ -109,7 +109,7 @@ async def store_secret(
 async def delete_secret_by_body(
     body: SecretName, request: Request, caller: Author, services: ServicesDep, force: Force = False
 ) -> SecretDeleted:
-    """Delete a secret. One that workflows use is only deleted with `force`; their steps then fail."""
+    """Delete a secret. One in use by workflows is only deleted with `force`; their steps then fail."""
     return await delete_secret(body.name, request, caller, services, force or body.force)
 
 
@@ -117,7 +117,7 @@ async def delete_secret_by_body(
 async def delete_secret(
     name: str, request: Request, caller: Author, services: ServicesDep, force: Force = False
 ) -> SecretDeleted:
-    """Delete a secret. One that workflows use is only deleted with `force`; their steps then fail."""
+    """Delete a secret. One in use by workflows is only deleted with `force`; their steps then fail."""
     async with services.database.transaction() as connection:
         await secrets.delete(connection, actor(request, caller), name, force=force)
     return SecretDeleted()

@@ -26,6 +26,6 @@ async def list_workflow_templates(
     caller: Annotated[Caller, authorised("workflows")],
     category: Annotated[Category | None, Query(description="Only those of this category.")] = None,
 ) -> TemplateList:
-    """Workflows to begin with: `POST /api/workflows` with the `template_id` of one makes a copy."""
+    """List workflows to begin with: `POST /api/workflows` with the `template_id` of one makes a copy."""
     found = [one for one in templates.load_templates().values() if category in (None, one.category)]
     return TemplateList(templates=found)

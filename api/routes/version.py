@@ -25,5 +25,5 @@ class ServiceVersion(View):
 
 @router.get("")
 async def get_version(caller: Annotated[Caller, authorised(None)]) -> ServiceVersion:
-    """The version of the package that answers, and of the interface that it has."""
+    """Get the version of the package that answers, and of its interface."""
     return ServiceVersion(name="vedette", version=versions.PACKAGE, api_version=versions.INTERFACE)

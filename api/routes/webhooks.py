@@ -54,7 +54,7 @@ class Webhooks(BaseModel):
 
 @router.get("")
 async def list_webhooks(caller: Owner, services: ServicesDep) -> Webhooks:
-    """The account's webhooks, newest first; no secrets."""
+    """List the account's webhooks, newest first; no secrets."""
     async with services.database.connection() as connection:
         found = await endpoints.list_all(connection, services.keyring, caller.account_id)
     return Webhooks(webhooks=found)
@@ -70,7 +70,7 @@ async def create_webhook(
     async with services.database.transaction() as connection:
         await agents.check_endpoint(connection, who, chosen.events)
         made = await endpoints.create(connection, services.keyring, who, chosen, secret)
-    services.lookups.teller.forget()
+    services.lookups.events.forget_subscribers()
     return WebhookCreated(**made.model_dump(), secret=secret)
 
 
@@ -78,7 +78,7 @@ async def create_webhook(
 async def replace_webhook(
     body: GivenReplacement, request: Request, caller: Owner, services: ServicesDep
 ) -> EndpointView:
-    """Change some fields of the webhook that the body names; what is absent stays."""
+    """Change some fields of the webhook that the body names; absent ones stay."""
     wanted = validated(WebhookReplacement, body, _context(services))
     return await _change(services, request, caller, wanted.id, wanted)
 
@@ -91,7 +91,7 @@ async def delete_webhook_by_body(
     body: WebhookName | None = None,
     id: Annotated[Id | None, Query(description="The webhook's id, unless the body has it.")] = None,
 ) -> None:
-    """Delete the webhook that the body or the query names. What it has not got yet has failed."""
+    """Delete the webhook that the body or the query names. Its pending deliveries fail."""
     named = id if body is None else body.id
     if named is None:
         raise Invalid([FieldError("/id", "required", "Name the webhook, here or as `?id=`.")])
@@ -100,9 +100,9 @@ async def delete_webhook_by_body(
 
 @router.post("/test", responses=problems("not_found"))
 async def test_webhook(body: WebhookName, caller: Owner, services: ServicesDep) -> DeliveryDetail:
-    """Send a signed `webhook.test` now, once; also to a webhook that is not active.
+    """Send a signed `webhook.test` now, once; also to an inactive webhook.
 
-    It goes out whatever the webhook is subscribed to. The answer is the delivery, `delivered` or `failed`.
+    It is sent whatever events the webhook subscribes to. The answer is the delivery, `delivered` or `failed`.
     """
     async with services.database.connection() as connection:
         delivery = await deliveries.new_test(connection, caller.account_id, body.id)
@@ -114,7 +114,7 @@ async def test_webhook(body: WebhookName, caller: Owner, services: ServicesDep) 
 
 @router.get("/{webhook_id}")
 async def get_webhook(webhook_id: Id, caller: Owner, services: ServicesDep) -> EndpointView:
-    """The webhook, without its secret."""
+    """Get the webhook, without its secret."""
     async with services.database.connection() as connection:
         return await endpoints.get(connection, services.keyring, caller.account_id, webhook_id)
 
@@ -123,7 +123,7 @@ async def get_webhook(webhook_id: Id, caller: Owner, services: ServicesDep) -> E
 async def change_webhook(
     webhook_id: Id, body: GivenChanges, request: Request, caller: Owner, services: ServicesDep
 ) -> EndpointView:
-    """Change some fields; what is absent stays."""
+    """Change some fields; absent ones stay."""
     return await _change(
         services, request, caller, webhook_id, validated(WebhookChanges, body, _context(services))
     )
@@ -131,17 +131,17 @@ async def change_webhook(
 
 @router.delete("/{webhook_id}", status_code=204)
 async def delete_webhook(webhook_id: Id, request: Request, caller: Owner, services: ServicesDep) -> None:
-    """Delete the webhook. What it has not got yet has failed; its deliveries stay in the log."""
+    """Delete the webhook. Its pending deliveries fail; all deliveries stay in the log."""
     async with services.database.transaction() as connection:
         await endpoints.delete(connection, actor(request, caller), webhook_id)
-    services.lookups.teller.forget()
+    services.lookups.events.forget_subscribers()
 
 
 @router.post("/{webhook_id}/rotate-secret")
 async def rotate_webhook_secret(
     webhook_id: Id, request: Request, caller: Owner, services: ServicesDep, body: Rotation | None = None
 ) -> SecretRotated:
-    """Give the webhook another secret, which is shown this once. Both sign for a while."""
+    """Give the webhook another secret, which is shown this once. Both secrets sign for a while."""
     secret, overlap = new_secret(), timedelta(seconds=(body or Rotation()).overlap_seconds)
     async with services.database.transaction() as connection:
         until = await endpoints.rotate_secret(
@@ -157,8 +157,8 @@ async def _change(
         changed = await endpoints.change(
             connection, services.keyring, actor(request, caller), webhook_id, changes.given()
         )
-    # Another process hears of it; here the very next lookup is told.
-    services.lookups.teller.forget()
+    # Other processes are notified; in this one the change holds for the very next lookup.
+    services.lookups.events.forget_subscribers()
     return changed
 
 

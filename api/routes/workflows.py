@@ -42,7 +42,7 @@ Author = Annotated[Caller, authorised("workflows")]
 
 
 class WorkflowChanges(TypedDict, total=False):
-    """The fields to change; the absent ones stay. Those that nobody can set are ignored."""
+    """The fields to change; the absent ones stay. Read-only ones are ignored."""
 
     name: Annotated[Name, Field(description="What the workflow is called.")]
     description: Annotated[str | None, Field(max_length=10_000, description="What it is for.")]
@@ -72,7 +72,7 @@ class WorkflowChanges(TypedDict, total=False):
 
 
 class NewWorkflow(Document):
-    """A workflow to store, or the template that it is to be a copy of."""
+    """A workflow to store, or the template to copy."""
 
     template_id: str | None = Field(
         default=None,
@@ -86,13 +86,13 @@ class NewWorkflow(Document):
     )
 
 
-# All that is wrong with them is found in one go, later.
+# All errors in them are found at once, later.
 GivenDocument = Annotated[dict[str, Any], as_it_came(NewWorkflow), fastapi.Body()]
 GivenChanges = Annotated[dict[str, Any], as_it_came(WorkflowChanges), fastapi.Body()]
 
 
 class RunBody(Body):
-    """What a run by hand starts with."""
+    """The input of a run by hand."""
 
     input: Any = Field(None, description="Any JSON: the `trigger` of the workflow's expressions.")
 
@@ -106,7 +106,7 @@ class WorkflowPage(BaseModel):
 
 
 class Validity(BaseModel):
-    """Whether a document can be saved as a workflow, and what stands in the way."""
+    """The verdict on a document: whether it can be saved as a workflow, and the errors."""
 
     valid: bool = Field(description="Whether it can be saved.")
     errors: list[FoundView] = Field(description="What stands in the way, all at once.")
@@ -145,9 +145,10 @@ async def create_workflow(
 ) -> WorkflowView:
     """Store a workflow as version 1 and issue its ingest URL.
 
-    With `template_id` it is a copy of a template. One that lacks a secret, a monitor or an input is
-    stored as a draft, and `warnings` say what lacks and how to give it.
-    `secrets` are stored with the workflow, or nothing is stored.
+    With `template_id` it is a copy of a template. A copy that lacks a secret, a monitor or an input is stored
+    as a draft, and `warnings` name the missing parts with the remedy.
+
+    `secrets` are stored together with the workflow, or nothing is stored.
     """
     view = await saving.create(services, actor(request, caller), body, rules_for(services, caller))
     return _tagged(view, response)
@@ -161,7 +162,7 @@ async def create_workflow(
 async def validate_workflow(
     body: GivenDocument, request: Request, caller: Author, services: ServicesDep
 ) -> Validity:
-    """Say what creating this workflow would say, and store nothing. One at a time."""
+    """Check a workflow as its creation would, and store nothing. One check at a time."""
     given = secrets.read_given(body.get("secrets"))
     agents.check_new_secrets(actor(request, caller), given)
     document = {name: value for name, value in body.items() if name != "secrets"}
@@ -183,7 +184,7 @@ async def validate_workflow(
 
 @router.get("/schema")
 async def get_workflow_schema(caller: Author) -> dict[str, Any]:
-    """The JSON Schema of workflows: what an editor can check by itself."""
+    """Get the JSON Schema of workflows: the part of the rules that an editor can check."""
     return definitions.json_schema()
 
 
@@ -196,12 +197,12 @@ async def list_workflows(
     status: Annotated[Status | None, Query(description="Only those with this status.")] = None,
     agents: Annotated[bool | None, Query(description="Only those that agents may see, or may not.")] = None,
 ) -> WorkflowPage:
-    """The account's workflows, newest first.
+    """List the account's workflows, newest first.
 
-    A page has 4 MiB at most. A workflow whose definition has no room has `omitted: {omitted, bytes, url}`.
+    A page has 4 MiB at most. A workflow whose definition does not fit has `omitted: {omitted, bytes, url}`.
     """
     async with (
-        services.turns.of(("workflows", caller.account_id)),
+        services.locks.hold(("workflows", caller.account_id)),
         services.database.connection() as connection,
     ):
         views, total = await automation_views.list_page(
@@ -215,7 +216,7 @@ async def list_workflows(
 async def get_workflow(
     workflow_id: Id, caller: Author, services: ServicesDep, response: Response
 ) -> WorkflowView:
-    """The workflow with its current version."""
+    """Get the workflow with its current version."""
     async with services.database.connection() as connection:
         view = await automation_views.get(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
@@ -258,9 +259,9 @@ async def change_workflow(
     },
 )
 async def export_workflow(workflow_id: Id, caller: Author, services: ServicesDep) -> Response:
-    """The workflow as a file, which `POST /api/workflows` and `vedette workflows validate` take as it is.
+    """Get the workflow as a file that `POST /api/workflows` and `vedette workflows validate` accept.
 
-    Of secrets it has the names alone, and of monitors and other workflows the ids.
+    It has only the names of secrets, and the ids of monitors and other workflows.
     """
     async with services.database.connection() as connection:
         current = await automations.get_current(connection, caller.account_id, workflow_id)
@@ -277,7 +278,7 @@ async def list_workflow_versions(
     limit: Limit = 20,
     cursor: Cursor = None,
 ) -> VersionPage:
-    """The versions of the workflow, newest first, and which fields each changed."""
+    """List the versions of the workflow, newest first, with the fields that each changed."""
     before = number_of(cursor, 9)
     async with services.database.connection() as connection:
         page, more = await versions.list_page(
@@ -293,7 +294,7 @@ Version = Annotated[int, fastapi.Path(ge=1, le=2**31 - 1)]
 async def get_workflow_version(
     workflow_id: Id, version: Version, caller: Author, services: ServicesDep
 ) -> VersionDefinition:
-    """The workflow as it was."""
+    """Get an earlier definition of the workflow."""
     async with services.database.connection() as connection:
         return await versions.get(connection, caller.account_id, workflow_id, version)
 
@@ -329,11 +330,11 @@ async def delete_workflow(
     cancel_runs: Annotated[bool, Query(description="End its runs too.")] = False,
     if_match: IfMatch = None,
 ) -> Deleted:
-    """Delete the workflow: its ingest URL is dead at once. Its runs stay readable, and go on."""
+    """Delete the workflow: its ingest URL is dead at once. Its runs stay readable, and continue."""
     version = expected_version(if_match)
     who = actor(request, caller)
     if cancel_runs:
-        # There may be very many: should it fail on the way, the workflow is still there to be deleted.
+        # There may be very many runs. If this fails half-way, the workflow still exists and can be deleted.
         async with services.database.connection() as connection:
             await automations.get_current(connection, caller.account_id, workflow_id, version)
         await cancel_all(services, who, workflow_id)
@@ -384,5 +385,5 @@ async def _run(
         dedupe_key=claimed_key(request), depth=depth_of(request), actor=actor(request, caller),
         is_waited_for=wait is not None,
     )  # fmt: skip
-    accepted = await services.accepting.submit(event)
+    accepted = await services.run_intake.accept(event)
     return await answer(services, caller.account_id, accepted, wait)

@@ -1,4 +1,4 @@
-"""The answer 202: a run is accepted, and will be carried whatever happens now."""
+"""The answer 202: a run is accepted, and will be carried out even after a crash."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from models.runs.runs import QUEUED_CHANNEL
 
 
 def announce_acceptance(services: Services, account_id: UUID, accepted: RunAcceptance) -> None:
-    """Have the log name the run, and dispatchers look for it."""
+    """Bind the run to the log, and notify dispatchers."""
     structlog.contextvars.bind_contextvars(account_id=str(account_id), run_id=str(accepted.run_id))
     if not accepted.repeated:
         services.notifier.notify(QUEUED_CHANNEL, str(account_id))
 
 
 def is_first_acceptance(accepted: RunAcceptance) -> bool:
-    """Whether the end of the run is yet to be heard of."""
+    """Return whether the end of the run is still to come."""
     return not accepted.repeated and accepted.status == "queued"
 
 
 def view_acceptance(accepted: RunAcceptance) -> RunAccepted:
-    """What is told of accepted work."""
+    """Return the public view of accepted work."""
     message = "Already accepted." if accepted.repeated else "Accepted."
     return RunAccepted(run_id=accepted.run_id, status=accepted.status, message=message)
 
 
 def accepted_response(body: RunAccepted) -> Response:
-    """The answer 202."""
+    """Return the answer 202."""
     location = f"/api/workflows/runs/{body.run_id}"
     return Response(body.model_dump_json(), 202, {"Location": location}, "application/json")

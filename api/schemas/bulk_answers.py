@@ -1,4 +1,4 @@
-"""The answers of bulk searches: a query and what was found, or why it failed."""
+"""The answers of bulk searches: a query and its result or error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from services.bulk_searches import Answer
 
 
 class BulkCompany(Profile, LookupAnswer):
-    """One company in a single object. Its `name` is there whichever `fields` are chosen."""
+    """One company in a single object. Its `name` is present whichever `fields` are chosen."""
 
     size: int | None = Field(description="The same as `employee_count`.")
     people: list[Person] = Field(description="People at the company.")
@@ -29,7 +29,7 @@ class BulkCompany(Profile, LookupAnswer):
 
 
 class QueryFailure(Block):
-    """Why a query has no answer; it cost nothing."""
+    """The reason why a query has no answer; it cost nothing."""
 
     code: str = Field(description="What went wrong, for programs: stable, snake_case.")
     message: str = Field(description="The same for people.")
@@ -109,19 +109,19 @@ _NO_PROFILE: dict[str, Any] = {
 
 
 def field_names(kind: str) -> set[str]:
-    """What may be named in `fields` of a bulk search."""
+    """Return the names allowed in `fields` of a bulk search."""
     return set(_PATHS) if kind == "company" else lookup_fields()[kind]
 
 
 def looked_up(kind: str, fields: frozenset[str] | None) -> frozenset[str] | None:
-    """The fields of the lookup's answer that those of a bulk search are made of; None for all."""
+    """Return the fields of the lookup's answer that those of a bulk search are made of; None for all."""
     if fields is None or kind != "company":
         return fields
     return frozenset(_PATHS[name] for name in (*fields, "name"))
 
 
 def shown(kind: str, options: Options, answer: Answer) -> dict[str, Any]:
-    """An answer as the API gives it: the text as it came, and what was found or why it failed."""
+    """Return an answer in the form of the API: the text as it came, with the result or the error."""
     echo = "email" if kind == "email" else "query"
     outcome = answer.outcome
     if isinstance(outcome, DomainError):
@@ -139,7 +139,7 @@ def shown(kind: str, options: Options, answer: Answer) -> dict[str, Any]:
 
 
 def _company(found: dict[str, Any], fields: frozenset[str] | None) -> dict[str, Any]:
-    """The answer of a company search in a single object."""
+    """Return the answer of a company search as a single object."""
     profile: dict[str, Any] = _NO_PROFILE | (found.get("profile") or {})
     flat: dict[str, Any] = {
         **profile,

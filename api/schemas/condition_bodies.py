@@ -1,4 +1,4 @@
-"""Conditions on changes, as they are sent."""
+"""Conditions on changes, in requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ABSENT: Any = None
 
 
 class ChangeCondition(Body):
-    """A field, and one thing that its change must be."""
+    """A field, and one condition on its change."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"field": "threat.abuse_score", "above": 50}]})
 
@@ -57,7 +57,7 @@ class ChangeCondition(Body):
         return self
 
     def stored(self) -> dict[str, Any]:
-        """The condition as it is stored and shown."""
+        """Return the condition in its stored form."""
         given = self.model_dump(exclude_unset=True)
         return {name: _whole(value) for name, value in given.items()}
 

@@ -1,4 +1,4 @@
-"""What is wrong or doubtful with a document that is checked and not stored."""
+"""The errors and doubts of a document that is checked and not stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class FoundView(BaseModel):
-    """One thing that is wrong."""
+    """One error."""
 
     pointer: str = Field(description="JSON pointer into the body; empty for the body as a whole")
     code: str = Field(description="What is wrong, for programs: stable, snake_case.")
@@ -14,4 +14,4 @@ class FoundView(BaseModel):
 
 
 class WarningView(FoundView):
-    """One thing that is doubtful."""
+    """One doubt."""

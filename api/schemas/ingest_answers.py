@@ -1,6 +1,6 @@
-"""What whoever has an ingest URL is told of its events: of a run its end and its output, and nothing else.
+"""The answers for holders of an ingest URL: of a run only its end and its output.
 
-Steps, inputs and what they cost are the owner's to see.
+Steps, inputs and costs are visible to the owner alone.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from models.runs.run_views import RunStatus, RunView
 from models.views import View, to_json
 from services import responding
 from services.event_checks import Charge
-from services.responding import Failed
+from services.responding import RenderingFailed
 
 _log = logs.get(__name__)
 
 
 class RunResult(View):
-    """What came of a run, for whoever has sent its event."""
+    """The result of a run, for the sender of its event."""
 
     run_id: UUID = Field(description="The run's id.")
     status: RunStatus = Field(description="How it ended.")
@@ -70,11 +70,11 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 async def answer(
     services: Services, target: RunTarget, accepted: RunAcceptance, wait: int | None, charge: Charge
 ) -> Response:
-    """The answer to an event: 202 at once, or what came of the run if it ends within `wait` seconds."""
+    """Return the answer to an event: 202 at once, or the result if the run ends within `wait` seconds."""
     announce_acceptance(services, target.account_id, accepted)
     response: Response | None = None
     if services.ingest_waits.are_taken(target.account_id):
-        wait = None  # the event is stored: to refuse it would have the sender send it again
+        wait = None  # the event is stored: after a refusal the sender would send it again
     try:
         if wait is not None and (ended := await _ended(services, target, accepted, wait)):
             response = await _of_ended(services, target, ended, charge)
@@ -83,7 +83,7 @@ async def answer(
                 status = await runs.get_status(connection, accepted.run_id)
             accepted = accepted.model_copy(update={"status": status or accepted.status})
     except psycopg.Error as error:
-        # It is accepted all the same: told of an error, the client would send it again.
+        # It is accepted all the same: after an error, the client would send it again.
         _log.warning("wait_cut", run_id=str(accepted.run_id), error=type(error).__name__)
     response = response or accepted_response(view_acceptance(accepted))
     if accepted.repeated:
@@ -113,8 +113,8 @@ async def _of_ended(services: Services, target: RunTarget, run: RunView | Result
         if isinstance(output, Omitted):  # for a group of runs that are read together
             output = await read_output(services, target.account_id, run.id)
         result = RunResult(run_id=run.id, status=run.status, output=output, error=run.error)
-    elif isinstance(found, Failed):
-        # What it was to say is not known, and all of the output may be more.
+    elif isinstance(found, RenderingFailed):
+        # The intended answer is unknown, and the whole output may reveal more than it.
         _log.warning("respond_failed", reason=found.message)
         error = {"code": "respond_failed", "message": f"The trigger's respond has failed: {found.message}"}
         result = RunResult(run_id=run.id, status=run.status, output=None, error=error)

@@ -52,7 +52,7 @@ class JobOfTargets(Body):
 
 
 class JobOfFile(Body):
-    """A form whose `file` has the targets."""
+    """A form whose `file` holds the targets."""
 
     type: JobType = Field(description=_TYPE)
     column: str | None = Field(
@@ -66,7 +66,7 @@ class JobOfFile(Body):
 
 
 class GivenJob:
-    """A job as it was asked for, whose rows are still to be read."""
+    """A requested job, whose rows are still to be read."""
 
     def __init__(self, body: JobOfTargets | JobOfFile, form: Form | None) -> None:
         self._body = body
@@ -75,7 +75,7 @@ class GivenJob:
         self._fields = _known(body.type, fields)
 
     async def open(self, services: Services, caller: Caller) -> tuple[NewJob, Upload]:
-        """What is to be accepted, and its rows.
+        """Return the job to accept, and its rows.
 
         Raises:
             BadCsv, PoolBusy, WorkLost: as `open_csv`.
@@ -87,18 +87,18 @@ class GivenJob:
         else:
             assert self._form is not None
             upload = await open_csv(pool, account_id, body.type, self._form.chunks(), body.column)
-        asked = services.lookups.asked_for(body.type, self._fields)
+        asked = services.lookups.select_sources(body.type, self._fields)
         left_out = [source.spec.name for source in asked.left_out]
         new = NewJob(body.type, body.name, self._fields, upload.header, price_of(body.type), left_out)
         return new, upload
 
 
 async def _given(request: Request) -> AsyncGenerator[GivenJob]:
-    """Read the body; the file of a form is there until the request has its answer."""
+    """Read the body; the file of a form exists until the request has its answer."""
     assert isinstance(request, StrictRequest)
     if request.media_type == multipart.MEDIA_TYPE:
         async with reading(request) as form:
-            # A form in a browser sends what nobody has filled in, too.
+            # A form in a browser also sends fields that were left empty.
             filled = {name: text for name, text in form.fields.items() if text.strip()}
             yield GivenJob(validated(JobOfFile, filled, None), form)
         return
@@ -113,7 +113,7 @@ Given = Annotated[GivenJob, Depends(_given)]
 
 
 def _known(type: JobType, fields: Sequence[str] | None) -> list[str] | None:
-    """The names of fields, without spaces, blanks and repeats.
+    """Return the names of fields, without spaces, blanks and repeats.
 
     Raises:
         Invalid: there is none, or an answer has no field of one of them.
@@ -129,7 +129,7 @@ def _known(type: JobType, fields: Sequence[str] | None) -> list[str] | None:
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a body in which nothing is null, and what is not sent is absent."""
+    """Return the schema of a body in which nothing is null, and unsent fields are absent."""
     schema = model.model_json_schema()
     for described in schema["properties"].values():
         arms = described.pop("anyOf", [{}])
@@ -139,7 +139,7 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def request_body() -> dict[str, Any]:
-    """The body for OpenAPI: FastAPI does not see what a route reads by itself."""
+    """Return the body for OpenAPI, because FastAPI does not see what a route reads by itself."""
     form = _schema(JobOfFile)
     form["properties"] |= {
         multipart.FILE: {

@@ -1,4 +1,4 @@
-"""What the query string of a lookup chooses: its fields, no kept answers, which sources are listed."""
+"""The choices in a lookup's query string: its fields, no cached answers, the listed sources."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from providers.lookup.result import Shown
 
 @dataclass(frozen=True)
 class Options:
-    """What the query string of a lookup says.
+    """The options in a lookup's query string.
 
     Attributes:
-        fields: the only fields and blocks that the answer is to have; None for all.
-        max_age: 0 where nothing kept may be used.
-        shown: which sources the answer lists.
+        fields: the only fields and blocks of the answer; None for all.
+        max_age: 0 if no cached answers may be used.
+        shown: the sources that the answer lists.
     """
 
     fields: frozenset[str] | None = None
@@ -28,13 +28,13 @@ class Options:
     shown: Shown = "asked"
 
     async def look_up(self, services: Services, kind: str, query: str, **more: Any) -> dict[str, Any]:
-        """The answer to `query`; `more` are arguments of `Lookups.lookup`."""
+        """Return the answer to `query`; `more` are arguments of `Lookups.lookup`."""
         found = await services.lookups.lookup(kind, query, fields=self.fields, max_age=self.max_age, **more)
         return found.answer(shown=self.shown, fields=self.fields)
 
 
 def options_among(names: Collection[str]) -> Any:
-    """A dependency that reads the query string of a lookup whose answer has fields of these names."""
+    """Return a dependency that reads the query string of a lookup whose answer has these fields."""
     known = sorted(names)
 
     async def read(
@@ -58,7 +58,7 @@ _FIELDS_OF = "They are dotted paths and blocks of the answer, such as `breach` o
 
 
 def _chosen(fields: str | None, known: list[str]) -> frozenset[str] | None:
-    """The fields and blocks that the query parameter `fields` names; None for all.
+    """Return the fields and blocks that the query parameter `fields` names; None for all.
 
     Raises:
         Invalid: if the answer has no field of one of the names.

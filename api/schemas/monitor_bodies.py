@@ -1,4 +1,4 @@
-"""What accounts say of their monitors in requests, and what follows from what is left out."""
+"""The settings of monitors in requests, and their defaults."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ListRef = Annotated[
 
 
 def _id_of(ref: UUID | str | None) -> UUID | None:
-    """The list's id; of a name, before it is resolved, the one that nothing has."""
+    """Return the list's id; for a name that is not resolved yet, the id of no list."""
     return NOBODY if isinstance(ref, str) else ref
 
 
@@ -97,7 +97,7 @@ _CHOSEN = frozenset(
 
 
 class NewMonitor(Targets):
-    """A monitor to make, with its first targets if there are any."""
+    """A monitor to make, with its first targets, if any."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -131,7 +131,7 @@ class NewMonitor(Targets):
     data_source_ref: ListRef | None = Field(None, description=_REF)
 
     def errors(self) -> list[FieldError]:
-        """What does not fit together of where its targets are."""
+        """Return the contradictions in the origin of its targets."""
         errors = _source_errors(self.data_source_type, _id_of(self.data_source_ref))
         given = [place for place in ("targets", "emails") if getattr(self, place) is not None]
         if self.data_source_type == "list" or self.data_source_ref is not None:
@@ -145,7 +145,7 @@ class NewMonitor(Targets):
         return errors
 
     def plan(self) -> MonitorSettings:
-        """What was chosen."""
+        """Return the chosen settings."""
         return MonitorSettings(
             name=self.name,
             frequency="monthly" if self.frequency is None and self.cron is None else self.frequency,
@@ -171,7 +171,7 @@ _ABSENT: Any = None
 
 
 class MonitorChanges(Body):
-    """The fields to change; the absent ones stay. Those that nobody can set are ignored."""
+    """The fields to change; the absent ones stay. Read-only ones are ignored."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin"}]}
@@ -200,11 +200,11 @@ class MonitorChanges(Body):
     emails: _NotHere = None
 
     def errors(self, type: str, former: MonitorSettings) -> list[FieldError]:
-        """What does not fit together, or to the monitor as it is.
+        """Return the contradictions among the changes, and with the current monitor.
 
         Args:
-            type: what its targets are.
-            former: what was chosen before.
+            type: the type of its targets.
+            former: the settings before.
         """
         errors: list[FieldError] = []
         if self.monitor_type not in (None, type):
@@ -215,12 +215,12 @@ class MonitorChanges(Body):
         return errors + _source_errors(source, former.list_id if kept else _id_of(self.data_source_ref))
 
     def merged(self, type: str, former: MonitorSettings, kept_days: int) -> MonitorSettings:
-        """What is chosen now.
+        """Return the changed settings.
 
         Args:
-            type: what its targets are.
-            former: what was chosen before.
-            kept_days: what is shown as `retention_days` where nothing is chosen: sent back, it is no choice.
+            type: the type of its targets.
+            former: the settings before.
+            kept_days: the `retention_days` shown for a monitor without a choice; sent back, it is no choice.
         """
         names = MonitorSettings.__dataclass_fields__.keys() & self.model_fields_set
         given = {name: getattr(self, name) for name in names}
@@ -247,7 +247,7 @@ SomeBody = TypeVar("SomeBody", NewMonitor, MonitorChanges)
 async def resolve_list(
     connection: Connection, account_id: UUID, body: SomeBody
 ) -> tuple[SomeBody, list[FieldError]]:
-    """Put the id of a list in the place of its name; what is wrong if several have the name."""
+    """Replace the name of a list by its id; return an error if several lists have the name."""
     name = body.data_source_ref
     if not isinstance(name, str):
         return body, []

@@ -1,4 +1,4 @@
-"""Whether a monitor could be made of a body, and what its runs would wait for; nothing is stored."""
+"""The check of a body for a monitor, with the sources that its runs would wait for; nothing is stored."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from models.schedules.calendars import Calendar
 from services.monitors import check_plan, warn
 from services.targets import Checked, check_targets
 
-# All that is wrong with it is part of the answer.
+# All errors in it are part of the answer.
 GivenMonitor = Annotated[dict[str, Any], as_it_came(NewMonitor), fastapi.Body()]
 
 
 class MonitorValidity(BaseModel):
-    """Whether a monitor can be made, what stands in the way, and what its runs would wait for."""
+    """The verdict on a monitor: whether it can be made, its errors, and the sources its runs wait for."""
 
     valid: bool = Field(description="Whether it can be made.")
     errors: list[FoundView] = Field(description="What stands in the way, all at once.")
@@ -42,13 +42,13 @@ class MonitorValidity(BaseModel):
 
 @dataclass(frozen=True)
 class MonitorCheck:
-    """What is wrong with a new monitor, found in one go; creation and validation share it.
+    """The check of a new monitor, shared by creation and validation.
 
     Attributes:
-        body: with the id of its list in the place of the name.
-        plan: what was chosen.
+        body: with the id of its list instead of the name.
+        plan: the chosen settings.
         checked: its targets.
-        errors: all that is wrong.
+        errors: all errors.
     """
 
     body: NewMonitor
@@ -58,7 +58,7 @@ class MonitorCheck:
 
 
 async def check_monitor(services: Services, account_id: UUID, body: NewMonitor) -> MonitorCheck:
-    """Check a new monitor, but for what only the transaction that makes it can tell."""
+    """Check a new monitor, except for what only the creating transaction can detect."""
     async with services.database.connection() as connection:
         body, ambiguous = await resolve_list(connection, account_id, body)
     plan, texts = body.plan(), body.texts()
@@ -68,7 +68,7 @@ async def check_monitor(services: Services, account_id: UUID, body: NewMonitor) 
 
 
 async def say_validity(services: Services, account_id: UUID, given: dict[str, Any]) -> MonitorValidity:
-    """Say what creating this monitor would say."""
+    """Return the verdict that creating this monitor would reach."""
     try:
         check = await check_monitor(services, account_id, validated(NewMonitor, given, None))
         if check.errors:

@@ -1,4 +1,4 @@
-"""Schemas of the OpenAPI document as rows to be read: each field by its dotted path, what it is and means."""
+"""Schemas of the OpenAPI document as rows for reading: each field by its dotted path, type and meaning."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class FieldRow(NamedTuple):
 
     Attributes:
         path: as in `results[].location.city`; `*` stands for any name.
-        kind: what its values are.
-        required: whether it is always there.
-        description: what it means.
+        kind: the type of its values.
+        required: whether it is always present.
+        description: its meaning.
         objects: the names of schemas that `kind` names.
     """
 
@@ -39,13 +39,13 @@ class Fields:
         self._schemas: dict[str, Schema] = document["components"]["schemas"]
 
     def named(self, name: str) -> Schema:
-        """The schema of this name."""
+        """Return the schema of this name."""
         return self._schemas[name]
 
     def rows(self, schema: Schema, path: str = "", above: tuple[str, ...] = ()) -> Iterator[FieldRow]:
-        """The fields of what `schema` describes, those of objects within it after their own.
+        """Yield the fields of the object that `schema` describes, followed by those of objects within it.
 
-        A choice among several objects is not followed, nor is an object within itself: they are named.
+        Neither a choice among several objects nor an object within itself is expanded: they are named.
         """
         name, resolved = self._resolve(schema)
         if name in above:
@@ -63,7 +63,7 @@ class Fields:
             yield from self.rows(resolved["items"], "[]", inside)
 
     def kind(self, schema: Schema, above: tuple[str, ...] = ()) -> tuple[str, tuple[str, ...]]:
-        """What the values are, in words; and the schemas that these name."""
+        """Return the type of the values in words, and the schemas that it names."""
         name, resolved = self._resolve(schema)
         if choices := resolved.get("anyOf") or resolved.get("oneOf"):
             found = [self.kind(one, above) for one in choices]
@@ -95,7 +95,7 @@ class Fields:
         return name, self._schemas[name] if name else schema
 
     def _inner(self, schema: Schema) -> tuple[Schema | None, str]:
-        """The one object within a field, and what stands between their paths."""
+        """Return the single object within a field, and the text between their paths."""
         _, resolved = self._resolve(schema)
         choices = [one for one in resolved.get("anyOf", [resolved]) if one.get("type") != "null"]
         if len(choices) != 1:
@@ -121,6 +121,6 @@ class Fields:
 
 
 def _values(schema: Schema) -> Schema | None:
-    """The schema of the values of an object with any names."""
+    """Return the schema of the values of an object with any names."""
     values: Any = schema.get("additionalProperties")
     return cast(Schema, values) if isinstance(values, dict) else None

@@ -1,4 +1,4 @@
-"""The resume URLs of a run, for its owner: of the steps that wait, or are to."""
+"""The resume URLs of a run, for its owner: of the steps that wait, or will."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from models.runs.run_views import RunView
 
 
 def with_resume_urls(services: Services, view: RunView) -> RunView:
-    """The run with them, while it goes on."""
+    """Return the run with its resume URLs, while it is in progress."""
     if view.completed_at is not None:
         return view
     urls = {

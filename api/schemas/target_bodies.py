@@ -1,4 +1,4 @@
-"""Targets in bodies: how they are sent, what is said of those that are none, and all of them as one array."""
+"""Targets in bodies: their form, the report of invalid ones, and all targets as one array."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Targets(Body):
     emails: Texts | None = Field(None, description="The same as `targets`, whatever their type.")
 
     def texts(self) -> list[str]:
-        """All of them.
+        """Return all targets.
 
         Raises:
-            Invalid: there are more than a request may bring.
+            Invalid: there are more than a request may have.
         """
         both = [*(self.targets or ()), *(self.emails or ())]
         if len(both) > MAX_IN_REQUEST:
@@ -49,7 +49,7 @@ class Targets(Body):
         return both
 
     def errors_of(self, checked: Checked) -> list[FieldError]:
-        """What is wrong with the texts that are no targets, each where it stands: the first 100."""
+        """Return the errors of the invalid texts, each with its place: the first 100."""
         first = len(self.targets or ())
         return [
             FieldError(
@@ -79,7 +79,7 @@ class InvalidTarget(BaseModel):
 
 
 class TargetsAdded(BaseModel):
-    """What became of the targets that were sent."""
+    """The result of adding targets."""
 
     added: int = Field(description="How many are there now that were not.")
     duplicates: int = Field(description="How many were there already, or came more than once.")
@@ -87,21 +87,21 @@ class TargetsAdded(BaseModel):
 
 
 class TargetsDeleted(BaseModel):
-    """What became of the targets that were sent."""
+    """The result of removing targets."""
 
     deleted: int = Field(description="How many were there, and are no more.")
 
 
 def takes_targets(*codes: str) -> dict[str, Any]:
-    """What the routes share that check targets; `codes` are the further ones that a route gives."""
+    """Return the common options of routes that check targets; `codes` are a route's further codes."""
     return {"max_body_size": _MAX_BODY_BYTES, "responses": problems("too_busy", "work_lost", *codes)}
 
 
 def texts_of(body: Targets | list[str]) -> list[str]:
-    """The texts in a body that is of nothing else.
+    """Return the texts in a body of targets alone.
 
     Raises:
-        Invalid: there are none, or more than a request may bring.
+        Invalid: there are none, or more than a request may have.
     """
     if isinstance(body, list):
         return body
@@ -111,7 +111,7 @@ def texts_of(body: Targets | list[str]) -> list[str]:
 
 
 def invalid_of(texts: Sequence[str], checked: Checked) -> list[InvalidTarget]:
-    """Those of the texts that are no targets."""
+    """Return the invalid ones of the texts."""
     return [
         InvalidTarget(target=texts[one.position], reason=one.code, message=one.message)
         for one in checked.rejected
@@ -120,22 +120,22 @@ def invalid_of(texts: Sequence[str], checked: Checked) -> list[InvalidTarget]:
 
 @asynccontextmanager
 async def changing(services: Services, caller: Caller) -> AsyncGenerator[Connection]:
-    """A transaction that changes lists or monitors.
+    """Open a transaction that changes lists or monitors.
 
-    Those of an account wait here, and not with a connection each.
+    The requests of an account wait here for their turn, without holding a connection each.
     """
-    async with services.turns.of(caller.account_id), services.database.transaction() as connection:
+    async with services.locks.hold(caller.account_id), services.database.transaction() as connection:
         yield connection
 
 
 ReadTargets = Callable[[Connection, UUID, int, int], Awaitable[list[NumberedTarget]]]
-"""Of a list or a monitor, by its id: so many targets after the one with a number."""
+"""Reads targets of a list or a monitor by its id: a number of targets after a given number."""
 
 
 async def answer_targets(
     services: Services, connection: Connection, read: ReadTargets, id: UUID
 ) -> StreamingResponse:
-    """All targets as one JSON array, the first of them read on this connection.
+    """Return all targets as one JSON array, the first of them read on this connection.
 
     No connection is held while they are sent.
     """

@@ -1,4 +1,4 @@
-"""Files of targets that are imported: a form with a CSV file, as bulk jobs take it."""
+"""Files of targets that are imported: a form with a CSV file, as for bulk jobs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _ImportForm(Body):
 
 
 class InvalidRow(BaseModel):
-    """A row whose cell is no target of the type."""
+    """A row whose cell is not a target of the type."""
 
     row: int = Field(description="Its number, as a spreadsheet shows it: the header is 1.")
     target: str = Field(description="The cell, as it was sent; the first 500 characters.")
@@ -42,7 +42,7 @@ class InvalidRow(BaseModel):
 
 
 class TargetsImported(BaseModel):
-    """What became of the rows of a file."""
+    """The result of importing a file."""
 
     column: str = Field(description="The column from which the targets were taken.")
     rows: int = Field(description="How many rows the file has, without the header and blank ones.")
@@ -71,13 +71,13 @@ class GivenFile:
 
 
 async def _given(request: Request) -> AsyncGenerator[GivenFile]:
-    """Read the form; its file is there until the request has its answer."""
+    """Read the form; its file exists until the request has its answer."""
     assert isinstance(request, StrictRequest)
     if request.media_type != multipart.MEDIA_TYPE:
         message = "Send a form with a file (multipart/form-data)."
         raise Problem(415, "unsupported_media_type", message)
     async with reading(request) as form:
-        # A form in a browser sends what nobody has filled in, too.
+        # A form in a browser also sends fields that were left empty.
         filled = {name: text for name, text in form.fields.items() if text.strip()}
         yield GivenFile(form, validated(_ImportForm, filled, None).column)
 
@@ -86,7 +86,7 @@ File = Annotated[GivenFile, Depends(_given)]
 
 
 def imported(done: TargetImport, added: int) -> TargetsImported:
-    """What became of the rows, of whose targets so many were added."""
+    """Return the result of an import that added this many targets."""
     rows = [
         InvalidRow(row=one.number, target=one.text, reason=one.code, message=one.message)
         for one in done.invalid
@@ -102,7 +102,7 @@ def imported(done: TargetImport, added: int) -> TargetsImported:
 
 
 def takes_file(*codes: str) -> dict[str, Any]:
-    """What the routes share that import files; `codes` are the further errors that a route gives."""
+    """Return the common options of routes that import files; `codes` are a route's further codes."""
     column = _ImportForm.model_json_schema()["properties"]["column"]
     form = {
         "title": "TargetsFile",

@@ -1,4 +1,4 @@
-"""What accounts say of their webhooks in requests, and what is checked of it."""
+"""The settings of webhooks in requests, and their checks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.events.event_types import unknown_filter
 from models.webhooks.endpoints import EndpointSettings, EndpointView
 from outbound.guard import Refusal, check_header, check_header_name, check_header_value, check_url
 
-# What receivers rely on, and so is not an account's to say.
+# Receivers rely on these headers, so an account must not set them.
 _SIGNATURE_PREFIX = "webhook-"
 _OF_THE_BODY = frozenset({"accept-encoding", "content-encoding", "content-type"})
 
@@ -91,7 +91,7 @@ class NewWebhook(Body):
 
 
 class WebhookChanges(Body):
-    """The fields to change; the absent ones stay. Those that nobody can set are ignored."""
+    """The fields to change; the absent ones stay. Read-only ones are ignored."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"is_active": False}]})
     read_only = NewWebhook.read_only | {"secret"}
@@ -104,7 +104,7 @@ class WebhookChanges(Body):
     is_active: StrictBool = Field(default=_ABSENT, description=_IS_ACTIVE)
 
     def given(self) -> dict[str, Any]:
-        """The fields of `EndpointSettings` that the body names."""
+        """Return the fields of `EndpointSettings` that the body names."""
         return {
             name: getattr(self, name)
             for name in self.model_fields_set & EndpointSettings.__dataclass_fields__.keys()
@@ -112,7 +112,7 @@ class WebhookChanges(Body):
 
 
 class WebhookReplacement(WebhookChanges):
-    """A webhook and its fields to change; the absent ones stay. Those that nobody can set are ignored."""
+    """A webhook and its fields to change; the absent ones stay. Read-only ones are ignored."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"id": "019a8e02-6a17-7c48-a5f9-2d4b6e8f0a1c", "events": ["*"]}]}
@@ -123,7 +123,7 @@ class WebhookReplacement(WebhookChanges):
 
 
 class WebhookName(Body):
-    """Which webhook is meant."""
+    """The webhook of a request."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"id": "019a8e02-6a17-7c48-a5f9-2d4b6e8f0a1c"}]}
@@ -133,7 +133,7 @@ class WebhookName(Body):
 
 
 class Rotation(Body):
-    """How a secret is replaced."""
+    """The replacement of a secret."""
 
     overlap_seconds: Annotated[int, Field(strict=True, ge=0, le=7 * 86_400)] = Field(
         default=86_400, description="For how many seconds the secret before signs, too."

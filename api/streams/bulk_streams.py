@@ -1,6 +1,6 @@
 """The answers of a bulk search as they come: as server-sent events, or as lines of JSON.
 
-A stream that ends without its last line was cut: the service stops, or the credential or database is gone.
+A stream without its last line is incomplete: the service stops, or the credential or database is gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from starlette.types import Send
 
 import logs
 from api.deps import Services
-from api.places import Place, PlacedStream
+from api.stream_slots import SlotStream, StreamSlot
 from models.errors import Unauthenticated
 from providers.lookup.result import LookupResult
 from services.bulk_searches import Answer, BulkSearch
@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.5
 _HEARTBEAT_SECONDS = 15.0
 
 LINES_IN_A_ROW = 16
-"""How many answers are written before others go on: within 2 ms."""
+"""The number of answers written before other tasks run: within 2 ms."""
 
 EVENTS = "text/event-stream"
 LINES = ("application/jsonl", "application/x-ndjson", "application/jsonlines")
@@ -36,13 +36,13 @@ LINES = ("application/jsonl", "application/x-ndjson", "application/jsonlines")
 
 @dataclass
 class Summary:
-    """What a stream has given.
+    """The counts of a stream.
 
     Attributes:
         total: the lines.
-        found: those of queries that a credit was paid for.
+        found: those of paid queries.
         failed: those with an error.
-        credits_used: what was charged.
+        credits_used: the credits charged.
     """
 
     total: int
@@ -60,7 +60,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Form:
-    """How a stream is written: its first and last lines, those of answers, and a sign of life."""
+    """The form of a stream: its first and last lines, those of answers, and the heartbeat."""
 
     media_type: str
     first: Callable[[Summary], bytes]
@@ -89,7 +89,7 @@ SEARCHES = Form(
     line=_data,
     last=lambda summary: _data({"credits_used": summary.credits_used}) + _DONE,
 )
-"""Events whose data are the answers, and before and after them the totals."""
+"""Events with the answers as data, preceded and followed by the totals."""
 
 PROFILES = Form(
     EVENTS,
@@ -97,11 +97,11 @@ PROFILES = Form(
     line=_data,
     last=lambda summary: _comment(summary) + _DONE,
 )
-"""Events whose data are answers alone: the totals are comments."""
+"""Events with only answers as data: the totals are comments."""
 
 
 def json_lines(media_type: str) -> Form:
-    """Lines of JSON; the last is the summary."""
+    """Return the form of JSON lines; the last line is the summary."""
     return Form(
         media_type,
         first=lambda summary: b"",
@@ -111,15 +111,15 @@ def json_lines(media_type: str) -> Form:
     )
 
 
-class BulkStream(PlacedStream):
-    """A stream of answers. Nothing more is looked up once the client is gone."""
+class BulkStream(SlotStream):
+    """A stream of answers. Lookups stop when the client has left."""
 
-    def __init__(self, place: Place, form: Form, content: AsyncGenerator[bytes]) -> None:
+    def __init__(self, place: StreamSlot, form: Form, content: AsyncGenerator[bytes]) -> None:
         super().__init__(place, content, media_type=form.media_type, headers={"X-Accel-Buffering": "no"})
         self._content = content
 
     async def stream_response(self, send: Send) -> None:
-        """Send the stream, and end it here and now when that is cancelled."""
+        """Send the stream, and close it immediately on cancellation."""
         async with aclosing(self._content):
             await super().stream_response(send)
 
@@ -127,14 +127,14 @@ class BulkStream(PlacedStream):
 async def stream(
     services: Services, token: str, search: BulkSearch, form: Form, shown: Callable[[Answer], Any]
 ) -> AsyncGenerator[bytes]:
-    """The answers of a search, each as soon as it is there and charged.
+    """Yield the answers of a search, each as soon as it is found and charged.
 
     Args:
         services: of the application.
         token: the client's credential.
-        search: whose answers; nothing of it is under way yet.
-        form: how they are written.
-        shown: an answer as JSON.
+        search: a search that has not started yet.
+        form: the form of the stream.
+        shown: converts an answer to JSON.
     """
     loop = asyncio.get_running_loop()
     summary, sent = Summary(search.total), loop.time()

@@ -1,6 +1,6 @@
 """A bulk job as a stream of server-sent events until it ends: `progress` with the job, at last `end`.
 
-An event's id says how far the job was, so that a client that comes back is told what it has not seen.
+An event's id encodes the progress, so that a client that reconnects gets only new events.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from models.jobs import jobs
 from models.jobs.jobs import JobView
 from services.run_waiter import Watcher
 
-# Every answer that is recorded is notified: a client is told of them some times a second.
+# Every recorded answer causes a notification: clients get at most a few events a second.
 _PAUSE_SECONDS = 0.2
 _LOOK_SECONDS = 2.0
 
 
 def watch(services: Services, account_id: UUID, job_id: UUID) -> AbstractContextManager[Watcher[JobView]]:
-    """Watch a job, some times a second at the most."""
+    """Watch a job, at most a few times a second."""
     loop = asyncio.get_running_loop()
     next_look = 0.0
 
@@ -40,14 +40,14 @@ def watch(services: Services, account_id: UUID, job_id: UUID) -> AbstractContext
 def stream(
     services: Services, token: str, account_id: UUID, job_id: UUID, seen: str | None
 ) -> AsyncGenerator[bytes]:
-    """The events of a job until it ends.
+    """Return the events of a job until it ends.
 
     Args:
         services: of the application.
         token: the client's credential.
-        account_id: whose job it is.
+        account_id: the owner of the job.
         job_id: the job.
-        seen: the id of the last event that the client has seen, if it has.
+        seen: the id of the last event that the client has received, or None.
     """
 
     def events(job: JobView) -> tuple[Sequence[Event], bool]:
@@ -60,5 +60,5 @@ def stream(
 
 
 def _state_id(job: JobView) -> str:
-    """A digest of what changes but with time alone."""
+    """Return a digest of all but the purely time-dependent members."""
     return digest_of([job.status, job.processed_rows, job.failed_rows, job.credits_used, job.resumes_at])

@@ -1,4 +1,4 @@
-"""Server-sent events about something that goes on, until it ends."""
+"""Server-sent events about an object in progress, until it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pydantic import BaseModel
 import logs
 from api.deps import Services
 from api.http.openapi import problems
-from api.places import Place, PlacedStream
+from api.stream_slots import SlotStream, StreamSlot
 from models.errors import NotFound, Unauthenticated
 from models.views import to_json
 from services.run_waiter import Seen, Watcher
@@ -38,17 +38,17 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     204: {"description": "The client has seen the end: do not connect again."},
     **problems("too_many_streams"),
 }
-"""What routes with such a stream answer."""
+"""The responses of routes with such a stream."""
 
 _log = logs.get(__name__)
 _HEARTBEAT_SECONDS = 15.0
-# How often it is looked whether the credential still is one.
+# The interval at which the credential is checked again.
 _CHECK_SECONDS = 1.0
 _RECONNECT_MILLISECONDS = 1000
 
 
 class Event(NamedTuple):
-    """One event of a stream: its name, its id, and what it carries."""
+    """One event of a stream: its name, its id, and its data."""
 
     name: str
     id: str
@@ -56,14 +56,14 @@ class Event(NamedTuple):
 
 
 def digest_of(state: Sequence[Any]) -> str:
-    """An id for a state, of JSON."""
+    """Return an id for a state of JSON."""
     return hashlib.blake2b(orjson.dumps(state), digest_size=12).hexdigest()
 
 
-def streamed(place: Place, events: AsyncGenerator[bytes]) -> StreamingResponse:
-    """The answer with these events; proxies hand them on at once. The place is free when it has ended."""
+def streamed(place: StreamSlot, events: AsyncGenerator[bytes]) -> StreamingResponse:
+    """Return the answer with these events; proxies must not buffer them. It releases the place at its end."""
     headers = {"X-Accel-Buffering": "no"}
-    return PlacedStream(place, events, media_type="text/event-stream", headers=headers)
+    return SlotStream(place, events, media_type="text/event-stream", headers=headers)
 
 
 async def follow(
@@ -73,14 +73,14 @@ async def follow(
     watch: AbstractContextManager[Watcher[Seen]],
     events: Callable[[Seen], tuple[Sequence[Event], bool]],
 ) -> AsyncGenerator[bytes]:
-    """The events as they are found. It stops early when the credential, the database or the thing is gone.
+    """Yield the events as they are found. It stops early when the credential, database or object is gone.
 
     Args:
         services: of the application.
         token: the client's credential.
-        id: of what is followed.
-        watch: finds what is new of it.
-        events: makes events of that, and says whether they are the last.
+        id: of the followed object.
+        watch: yields new findings about it.
+        events: converts a finding to events, and returns whether they are the last.
     """
     loop = asyncio.get_running_loop()
     sent = loop.time()

@@ -1,7 +1,7 @@
-"""A run as it is at this moment, and as a stream of server-sent events until it ends.
+"""A run as it is now, and as a stream of server-sent events until it ends.
 
-A stream's ids say in which state the client saw the run, and nothing has to be remembered about it: one
-that comes back with its last id gets the run as it is now, unless that is what it has seen.
+A stream's ids encode the state of the run that the client saw, so the server stores nothing about it: a
+client that reconnects with its last id gets the current run, unless that is the one it saw.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from models.runs.run_views import RunView, StepView
 from models.runs.runs import Pulse
 from services.run_waiter import Watcher
 
-# What lasts a second is seen: a delay, or an attempt.
+# A state that lasts a second is noticed, such as a delay or an attempt.
 _LOOK_SECONDS = 0.5
 ROOM = 256 * 1024
-"""What the inputs and outputs of a run have where it is watched, as JSON."""
+"""The size limit of inputs and outputs in a watched run, as JSON."""
 
 
 class SeenRun(NamedTuple):
-    """A run as it was at a look."""
+    """A run at the time of a read."""
 
     pulse: Pulse
     view: RunView
@@ -49,14 +49,14 @@ def watch(services: Services, account_id: UUID, run_id: UUID) -> AbstractContext
 def stream(
     services: Services, token: str, account_id: UUID, run_id: UUID, seen: str | None
 ) -> AsyncGenerator[bytes]:
-    """The events of a run until it ends.
+    """Return the events of a run until it ends.
 
     Args:
         services: of the application.
         token: the client's credential.
-        account_id: whose run it is.
+        account_id: the owner of the run.
         run_id: the run.
-        seen: the id of the last event that the client has seen, if it has.
+        seen: the id of the last event that the client has received, or None.
     """
     shown: RunView | None = None
 
@@ -70,7 +70,7 @@ def stream(
 
 
 def changes(shown: RunView | None, view: RunView) -> Iterator[Event]:
-    """What to tell a client that knows the run as `shown`; an id names the state with that event taken in."""
+    """Yield the events for a client that has seen the run as `shown`; an id includes its own event."""
     ended = view.completed_at is not None
     if shown is None or (view.status != shown.status and not ended):
         yield Event("run", _state_id(view.status, view.steps), view)
@@ -85,6 +85,6 @@ def changes(shown: RunView | None, view: RunView) -> Iterator[Event]:
 
 
 def _state_id(status: str, steps: list[StepView]) -> str:
-    """A digest of the state: what else a run has only changes along with these."""
+    """Return a digest of the state: everything else in a run changes only along with these members."""
     state = [status, *((step.status, step.attempts, step.started_at, step.completed_at) for step in steps)]
     return digest_of(state)

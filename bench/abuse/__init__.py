@@ -1,1 +1,1 @@
-"""Attacks on a stack of their own: what was tried, and what held. `python -m bench.abuse` runs them all."""
+"""Attacks on a separate stack: the cases, and their results. `python -m bench.abuse` runs them all."""

@@ -1,4 +1,4 @@
-"""Attacks on a stack of their own, one case after the other, and a table of what held.
+"""Attacks on a separate stack, one case after the other, and a table of the results.
 
     python -m bench.abuse [--only TEXT]
 

@@ -1,4 +1,4 @@
-"""Requests that the service sends: to whom they may go, and which headers they may have."""
+"""Requests that the service sends: their allowed destinations and headers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _webhook(url: str, **config: Any) -> dict[str, Any]:
 
 @case("A6 SSRF", "this machine and private networks in 60 spellings, by step, by event and by redirect")
 async def forbidden_addresses(target: Target, tally: Tally) -> None:
-    """No connection is made to what is not public: a listener on all addresses of this machine hears none."""
+    """Check that no connection is made to a non-public address: a listener on all addresses gets none."""
     account, port = await target.account(), target.forbidden
     record = target.stack.record
     own = [
@@ -56,14 +56,14 @@ async def forbidden_addresses(target: Target, tally: Tally) -> None:
             answer = await account.key.post(
                 "/api/workflows", json={"name": "w", "steps": [_webhook(url)], "trigger": {"type": "manual"}}
             )
-        # What is no literal address is found out when the name is resolved.
+        # A host name is only checked when it is resolved.
         tally.check(answer.status_code in (400, 201), f"saved: {url}", answer.status_code)
     each = _webhook("{{ item }}", timeout=5) | {
         "for_each": "trigger",
         "on_error": "continue",
         "max_concurrency": 10,
     }
-    # One that may be reached: a step of which all items fail would fail as a whole, and show none.
+    # One reachable address: if all items of a step failed, the whole step would fail without showing any.
     reachable = target.receiver.url
     run = await account.run(await account.workflow([each]), [*urls, reachable])
     for url, item in zip(urls, (run["output"] or [])[:-1], strict=True):
@@ -75,7 +75,7 @@ async def forbidden_addresses(target: Target, tally: Tally) -> None:
     )
     each |= {"for_each": "trigger", "on_error": "continue", "max_concurrency": 10}
     run = await account.run(await account.workflow([each]), hops)
-    # The step fails when all of its items do; else its output says which have not.
+    # The step fails if all of its items do; otherwise its output shows which did not.
     for url, item in zip(hops, run["output"] or [{"error": run["error"]}] * len(hops), strict=True):
         tally.check("error" in (item or {"error": 1}), f"by a redirect: {url}", item)
     heard = target.connections - before
@@ -92,7 +92,7 @@ _CONNECTION_HEADERS = (
 
 @case("webhook headers", "Host, hop-by-hop headers and line ends in the headers of a webhook step")
 async def webhook_headers(target: Target, tally: Tally) -> None:
-    """A step says nothing of the connection, which is ours, and adds no header by a value."""
+    """Check that a step can neither set headers of the connection nor inject one by a value."""
     account = await target.account()
     for name in _CONNECTION_HEADERS:
         document = {"name": "w", "steps": [_webhook(target.receiver.url, headers={name: "evil.example"})]}

@@ -1,4 +1,4 @@
-"""Agents over MCP that would approve in a person's place, hear of what is hidden, or read what is secret."""
+"""Agents over MCP that try to approve in a person's place, find hidden objects, or read secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Agent:
         self._http = http
 
     async def __call__(self, tool: str, **arguments: Any) -> tuple[bool, str]:
-        """Say whether a tool has done it, and what it answers."""
+        """Call a tool; return whether it succeeded, and its answer."""
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         answer = await self._http.post("/mcp", json=message, headers=_ACCEPT)
@@ -63,7 +63,7 @@ def _ways_round(target: Target) -> dict[str, dict[str, Any]]:
 
 @case("A13 approvals", "an agent answers for a person: by URL, by change, by retry, by deletion, by a copy")
 async def approvals(target: Target, tally: Tally) -> None:
-    """What waits for a person goes on by a person's answer alone."""
+    """Check that a step that waits for a person continues only by a person's answer."""
     account = await target.account()
     agent = _Agent(account.key)
     workflow = await account.workflow(_asking(target))
@@ -102,7 +102,7 @@ async def approvals(target: Target, tally: Tally) -> None:
 
 
 async def _retries(target: Target, tally: Tally, account: Account, agent: _Agent) -> None:
-    """A version from before a person put the step in."""
+    """Retry a version from before a person added the step."""
     act = {
         "id": "act",
         "type": "webhook",
@@ -119,14 +119,14 @@ async def _retries(target: Target, tally: Tally, account: Account, agent: _Agent
 
 
 def _token_of(target: Target) -> str | None:
-    """The token of the last resume URL that people were sent."""
+    """Return the token of the last resume URL that was sent to people."""
     bodies = [one["body"] for one in target.receiver.requests if one["path"] == "/people"]
     return orjson.loads(bodies[-1])["url"].rpartition("/")[2] if bodies else None
 
 
 @case("A13 hidden workflows", "an agent that looks for, runs, ends or hears of what is hidden from agents")
 async def hidden_workflows(target: Target, tally: Tally) -> None:
-    """To an agent a hidden workflow is not there: not in lists, not in events, not in names of secrets."""
+    """Check that a hidden workflow does not exist for an agent: not in lists, events, or names of secrets."""
     account = await target.new_account()
     agent = _Agent(account.key)
     await account.key.post("/api/workflows/secrets", json={"name": "CANARY", "value": "canary-in-a-secret"})
@@ -170,7 +170,7 @@ _ELSEWHERE = [
 
 @case("A12 headers of answers", "respond that tells proxies and browsers what to do, redirects by event")
 async def headers_of_answers(target: Target, tally: Tally) -> None:
-    """Answers have headers of a short list, and redirects stay on a site that the author has named."""
+    """Check that answers have headers of a short list, and redirects stay on a site that the author named."""
     account, http = await target.account(), await target.client()
     for name in _REFUSED_HEADERS:
         trigger = {"type": "webhook", "respond": {"headers": {name: "/etc/passwd"}}}
@@ -195,7 +195,7 @@ async def headers_of_answers(target: Target, tally: Tally) -> None:
 
 @case("A8 weak signing secrets", "events signed with empty and short keys, which anybody can compute")
 async def weak_signing_secrets(target: Target, tally: Tally) -> None:
-    """No workflow is saved that takes them, and none of those that are there changes to one."""
+    """Check that no workflow is saved that uses them, and no existing one changes to one."""
     account = await target.new_account()
     weak = ["whsec_", "whsec_AA==", "hunter2", "123456789012345"]
     for scheme in ("standard-webhooks", "github", "stripe", "slack", "hmac-sha256"):

@@ -1,4 +1,4 @@
-"""Bodies and heads that are too much, too slow, or not what they say."""
+"""Bodies and heads that are too large, too slow, or contradictory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _status(answer: bytes) -> int:
 
 @case("A1 giant body", "1 GiB in chunks without a length; a length of 1 GiB; 2 MiB of JSON")
 async def giant_bodies(target: Target, tally: Tally) -> None:
-    """A body is refused at its limit, not when it has been read."""
+    """Check that a body is refused at its limit, and not after it has been read."""
     account = await target.account()
     workflow = await account.workflow([])
     paths = ("/api/agent/ip", "/api/workflows", workflow["webhook_url"].removeprefix(target.url))
@@ -46,7 +46,7 @@ async def giant_bodies(target: Target, tally: Tally) -> None:
 
 
 async def _pour(target: Target, head: bytes) -> tuple[int, int]:
-    """Send a head and up to 1 GiB of body until there is an answer: its status, and the bytes sent."""
+    """Send a head and up to 1 GiB of body until there is an answer; return its status, and the bytes sent."""
     reader, writer = await asyncio.open_connection(*target.address)
     sent, answering = 0, asyncio.ensure_future(reader.read(12))
     try:
@@ -68,7 +68,7 @@ async def _pour(target: Target, head: bytes) -> tuple[int, int]:
 
 @case("A1 heads", "10,000 headers, a long line, 200 KiB in one segment or in many")
 async def giant_heads(target: Target, tally: Tally) -> None:
-    """A head is bounded however it arrives."""
+    """Check that a head is bounded in whatever pieces it arrives."""
     start = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     heads = {
         "10,000 headers": b"".join(b"X-%d: %s\r\n" % (number, b"a" * 12) for number in range(10_000)),
@@ -84,7 +84,7 @@ async def giant_heads(target: Target, tally: Tally) -> None:
         for how, pieces in (("one segment", [sent]), ("many", parts)):
             with tally.timed():
                 answer = await target.exchange(*pieces)
-            # Of a connection that is closed while we still write, no answer may be left.
+            # If the server closes a connection while we still write, the answer may be lost.
             tally.check(_status(answer) in (0, 400, 414, 431), f"{name} in {how}", _status(answer))
     with tally.timed():
         answer = await target.exchange(b"X: " * 20_000 + b"\r\n" * 3)
@@ -93,7 +93,7 @@ async def giant_heads(target: Target, tally: Tally) -> None:
 
 @case("A1 slow senders", "connections that send nothing, or a byte now and then; a neighbour meanwhile")
 async def slow_senders(target: Target, tally: Tally) -> None:
-    """Slow connections keep nobody waiting; without a whole head they are closed after 30 s."""
+    """Check that slow connections delay nobody; without a whole head they are closed after 30 s."""
     account, count = await target.account(), target.times(200, 40)
     head = _post("/api/agent/ip", account, "Content-Type: application/json", "Content-Length: 100")
     writers: list[asyncio.StreamWriter] = []
@@ -112,7 +112,7 @@ async def slow_senders(target: Target, tally: Tally) -> None:
             for writer in writers[:10]:
                 writer.write(b" ")
         if target.full:
-            # Those without a whole body are closed after twice as long; tests/errors has that.
+            # Those without a whole body are closed after twice as long; tests/errors checks that.
             start = time.perf_counter()
             _, waiting = await asyncio.wait(ends[1::2], timeout=45)
             tally.figures["closed after"] = milliseconds(time.perf_counter() - start)
@@ -147,10 +147,10 @@ _JSONS = {
 
 @case("A1 JSON", "depth, giant numbers, NaN, surrogates, NUL, bad encodings, to a lookup and to ingest")
 async def bad_json(target: Target, tally: Tally) -> None:
-    """What is not plain JSON is refused quickly, wherever it comes in."""
+    """Check that invalid JSON is refused quickly, on every route."""
     account = await target.account()
     ingest = (await account.workflow([]))["webhook_url"]
-    # Those are JSON, and an event may be any; an empty one is `{}`.
+    # These are JSON, and an event may be any JSON; an empty one is `{}`.
     events = {"60,000 names", "nothing"}
     with tally.memory(target, 50):
         for name, body in _JSONS.items():
@@ -162,7 +162,7 @@ async def bad_json(target: Target, tally: Tally) -> None:
                 seconds, status = time.perf_counter() - start, answer.status_code
                 allowed = (202,) if path == ingest and name in events else (400, 413)
                 if path.endswith("validate"):
-                    allowed = (200, 400, 413)  # it answers what is wrong with a document
+                    allowed = (200, 400, 413)  # its answer lists the errors of a document
                 tally.check(status in allowed and seconds < 1, f"{name} to {path[-20:]}", status)
     twice = b'{"ip": "1.1.1.1", "ip": "8.8.8.8"}'
     answer = await account.key.post(
@@ -173,7 +173,7 @@ async def bad_json(target: Target, tally: Tally) -> None:
 
 @case("A11 content types", "JSON under other names, forms and files where JSON belongs, files as events")
 async def confused_content_types(target: Target, tally: Tally) -> None:
-    """A body is what its content type says, or is refused; no part of it names a file of ours."""
+    """Check that a body matches its content type, or is refused, and cannot name a file of ours."""
     account = await target.account()
     body = b'{"ip": "8.8.8.8"}'
     for kind in ("text/plain", "text/html", "application/xml", "application/x-www-form-urlencoded",

@@ -14,7 +14,7 @@ _FEW = {"VEDETTE_LIMIT_IP": f"{_REQUESTS}/{_SECONDS}"}
 
 @case("bursts", "requests as fast as they go, at two processes, over the ends of a limit's windows")
 async def bursts(target: Target, tally: Tally) -> None:
-    """No window of the limit's length holds more requests than the limit, and the window is used."""
+    """Check that no window of the limit's length holds more requests than the limit, and that it is used."""
     account = await target.new_account()
     passed: list[tuple[float, float]] = []
     async with target.other_api(**_FEW) as one, target.other_api(**_FEW) as other:
@@ -30,7 +30,7 @@ async def bursts(target: Target, tally: Tally) -> None:
                     tally.check(answer.status_code == 429, "the others are refused", answer.status_code)
 
         await asyncio.gather(*(knock(number) for number in range(8)))
-    # A request was surely admitted in a window if it was sent and answered in it.
+    # A request was certainly admitted in a window if it was sent and answered within it.
     most = max(
         sum(sent >= first and answered < first + _SECONDS for sent, answered in passed) for first, _ in passed
     )

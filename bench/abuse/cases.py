@@ -1,4 +1,4 @@
-"""What a case of abuse is, and how it counts what it tried."""
+"""The cases of abuse, and the tally of their checks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bench.abuse.target import Target
 
 
 class Tally:
-    """What one case tried: how much of it held, what did not, and figures beside it.
+    """The checks of one case: how many held, which did not, and further figures.
 
     Attributes:
-        broken: what did not hold, each with what was seen.
+        broken: the checks that did not hold, each with what was found.
         figures: by name, as they are printed.
     """
 
@@ -25,7 +25,7 @@ class Tally:
         self._slowest = 0.0
 
     def check(self, held: bool, what: str, seen: object = "") -> None:
-        """Count one thing that must hold; `seen` says what was found in its place."""
+        """Count one check that must hold; `seen` is what was found instead."""
         self.tried += 1
         self.held += held
         if not held:
@@ -33,7 +33,7 @@ class Tally:
 
     @contextmanager
     def timed(self) -> Generator[None]:
-        """Time the block; the slowest is a figure."""
+        """Time the block; the slowest time is a figure."""
         start = time.perf_counter()
         try:
             yield
@@ -43,7 +43,7 @@ class Tally:
 
     @contextmanager
     def memory(self, target: Target, most_mib: int) -> Generator[None]:
-        """Compare the memory of the API and the worker before and after the block; it may rise so much."""
+        """Compare the memory of API and worker before and after the block; it may rise by `most_mib`."""
         before = target.resident_mib()
         yield
         rise = {name: size - before.get(name, size) for name, size in target.resident_mib().items()}
@@ -63,11 +63,11 @@ class Case(NamedTuple):
 
 
 CASES: dict[str, Case] = {}
-"""All of them, by name."""
+"""All cases, by name."""
 
 
 def case(name: str, what: str) -> Callable[[Attack], Attack]:
-    """Register an attack under a name, with what it tries in a few words."""
+    """Register an attack under a name, with a short description."""
 
     def register(attack: Attack) -> Attack:
         assert name not in CASES, name
@@ -78,7 +78,7 @@ def case(name: str, what: str) -> Callable[[Attack], Attack]:
 
 
 async def tried(case: Case, target: Target) -> Tally:
-    """Run a case; one that raises has not held."""
+    """Run a case; an exception counts as a failed check."""
     tally = Tally()
     try:
         await case.attack(target, tally)
@@ -88,5 +88,5 @@ async def tried(case: Case, target: Target) -> Tally:
 
 
 def milliseconds(seconds: float) -> str:
-    """A duration as a table shows it."""
+    """Return a duration in the form of the table."""
     return f"{seconds * 1000:,.0f} ms"

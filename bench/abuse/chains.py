@@ -1,4 +1,4 @@
-"""What runs lead to: chains of events and runs, and pages that others open by a link."""
+"""The consequences of runs: chains of events and runs, and pages that others open by a link."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HOSTILE = '"><script>alert(1)</script><form action="https://evil.example">'
 
 @case("chains", "forged numbers of runs that have led to an event")
 async def chains(target: Target, tally: Tally) -> None:
-    """A number that is too large, or none, is refused; any other only shortens what may follow."""
+    """Check that a too large or invalid number is refused, and any other only shortens the chain."""
     workflow = await (await target.account()).workflow([])
     client, path = await target.client(), urlsplit(str(workflow["webhook_url"])).path
     forged = {"0": 202, "5": 202, "6": 409, "999": 409, "1000": 400, "-1": 400, "1,1": 400, "x": 400, "": 400}
@@ -27,7 +27,7 @@ async def chains(target: Target, tally: Tally) -> None:
 
 @case("resume pages", "markup in what a step asks, previews of its link, and answers that do not fit")
 async def resume_pages(target: Target, tally: Tally) -> None:
-    """The page shows text, and only an answer that fits resumes the run."""
+    """Check that the page shows text, and that only a valid answer resumes the run."""
     account = await target.new_account()
     field: dict[str, Any] = {"type": "boolean", "title": _HOSTILE, "description": _HOSTILE}
     schema = {"type": "object", "properties": {_HOSTILE: field}, "required": [_HOSTILE]}

@@ -1,4 +1,4 @@
-"""Credentials: weaker ones that repeat or make what stronger ones may, other accounts, guessing by time."""
+"""Credentials: weaker ones that repeat or create what stronger ones may, other accounts, timing attacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def _with_scopes(target: Target, account: Account, *scopes: str, **fields:
 
 @case("A7 replays", "a weaker key or a session repeats the Idempotency-Key of what it may not do")
 async def weaker_replays(target: Target, tally: Tally) -> None:
-    """Kept answers go only to who may make the request."""
+    """Check that stored answers go only to callers that may make the request."""
     account = await target.account()
     weak = await _with_scopes(target, account, "credits")
     workflow = await account.workflow([])
@@ -54,7 +54,7 @@ async def weaker_replays(target: Target, tally: Tally) -> None:
 
 @case("A7 child keys", "keys that outlive, exceed or end the key that makes them")
 async def child_keys(target: Target, tally: Tally) -> None:
-    """A key gives no more than it has: no scope, no day, and no end to a stronger key."""
+    """Check that a key grants no more than it has: no scope, no day, and no end to a stronger key."""
     account = await target.account()
     soon = datetime.now(UTC) + timedelta(hours=1)
     parent = await _with_scopes(target, account, "keys", "lookups", expires_at=soon.isoformat())
@@ -83,7 +83,7 @@ async def child_keys(target: Target, tally: Tally) -> None:
 
 @case("A7 other accounts", "ids of another account's workflow, run and key, on every route that takes one")
 async def other_accounts(target: Target, tally: Tally) -> None:
-    """Another account's id answers as one that nobody has. The full matrix is in tests/tenancy."""
+    """Check that another account's id answers like an unknown one. The full matrix is in tests/tenancy."""
     owner, stranger = await target.account(), await target.account(1)
     workflow = await owner.workflow([])
     run = await owner.run(workflow, None)
@@ -117,7 +117,7 @@ async def other_accounts(target: Target, tally: Tally) -> None:
 
 @case("A8 key timing", "keys that are right but for their end, against wrong ones, interleaved")
 async def key_timing(target: Target, tally: Tally) -> None:
-    """How long a wrong key takes says nothing of how much of it is right."""
+    """Check that the response time to a wrong key does not depend on how much of it is right."""
     account, count = await target.account(), target.times(1500, 300)
     http = await target.client()
     most = 0.1 if target.full else 0.2
@@ -141,7 +141,7 @@ async def key_timing(target: Target, tally: Tally) -> None:
 
 @case("A11 ingest tokens", "random tokens, right ones with a character changed, cut or lengthened")
 async def ingest_tokens(target: Target, tally: Tally) -> None:
-    """A token that is not one answers as any other, and starts nothing."""
+    """Check that a wrong token answers like any other, and starts nothing."""
     account = await target.account()
     workflow = await account.workflow([])
     path, _, token = workflow["webhook_url"].removeprefix(target.url).rpartition("/")
@@ -175,7 +175,7 @@ async def ingest_tokens(target: Target, tally: Tally) -> None:
 
 
 def _almost(secret: str) -> str:
-    """A well-formed key of which all but two random characters are right."""
+    """Return a well-formed key of which all but two random characters are right."""
     while True:
         body = secret.removeprefix(keys.PREFIX)[:24] + keys.new_secret()[-8:-6]
         if not secret.startswith(keys.PREFIX + body):
@@ -183,7 +183,7 @@ def _almost(secret: str) -> str:
 
 
 def _superiority(some: list[float], others: list[float]) -> float:
-    """Cliff's delta: how much likelier one of `some` is larger than one of `others`, from -1 to 1."""
+    """Return Cliff's delta: how much likelier one of `some` is larger than one of `others`, from -1 to 1."""
     ordered = sorted(others)
     wins = sum(bisect_left(ordered, one) - (len(ordered) - bisect_right(ordered, one)) for one in some)
     return wins / (len(some) * len(others))

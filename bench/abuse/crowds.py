@@ -1,4 +1,4 @@
-"""Crowds: very many workflows, queues, accounts or runs, beside a neighbour whose runs begin at once.
+"""Crowds: very many workflows, queues, accounts or runs, beside a neighbour whose runs must start at once.
 
 The neighbour is an honest account, whose events come as those of the crowd do. How soon its runs begin is
 read from the record: from when they were accepted to when they were claimed.
@@ -29,7 +29,7 @@ _PAUSE = 0.02
 _RUN_SECONDS = 60
 _NAP: dict[str, Any] = {"id": "nap", "type": "delay", "config": {"seconds": 1}}
 _YEAR: dict[str, Any] = {"id": "year", "type": "delay", "config": {"days": 365}}
-# Copies of a workflow, each of an account of its own where `apart` is true.
+# Copies of a workflow, each in a separate account if `apart` is true.
 _COPY: tuple[LiteralString, ...] = (
     "create temporary table copies as select uuidv7() as id,"
     " case when %(apart)s then uuidv7() else %(account)s end as account_id"
@@ -80,9 +80,9 @@ async def _fill(
     apart: bool = False,
     status: str = "queued",
 ) -> UUID:
-    """Store so many workflows, of one account or each of its own, and so many runs of each, by SQL.
+    """Store many workflows, of one account or each of its own, and many runs of each, by SQL.
 
-    What takes seconds so would take an hour through the API, which stores the same rows.
+    This takes seconds instead of an hour through the API, and stores the same rows.
 
     Returns:
         The account, or one of them.
@@ -109,7 +109,7 @@ class _Neighbour:
         self._database = database
 
     async def run(self) -> float:
-        """Run once; how many milliseconds after it was accepted the run began."""
+        """Run once; return the milliseconds from the acceptance to the start of the run."""
         answer = await self._account.key.post(self._path, json={"n": 1})
         assert answer.status_code == 202, answer.text
         return await self._begin_of(UUID(answer.json()["run_id"]))
@@ -130,13 +130,13 @@ class _Neighbour:
 
 @asynccontextmanager
 async def _crowd(target: Target, tally: Tally) -> AsyncGenerator[Database]:
-    """Have a second worker, measure the neighbour when the block has made the crowd, and take it away."""
+    """Add a second worker, measure the neighbour once the block has made the crowd, then remove the crowd."""
     account = await target.new_account()
     workflow = await account.workflow([{"id": "t", "type": "transform", "config": {"expression": "trigger"}}])
     path = urlsplit(workflow["webhook_url"]).path
 
     def lags() -> int:
-        """How often the event loop of a worker has stood for long."""
+        """Return how often the event loop of a worker has stalled."""
         logs = (target.stack.data / "logs").glob("worker*.log")
         return sum(log.read_bytes().count(b"event_loop_lags") for log in logs)
 
@@ -170,7 +170,7 @@ def _line(values: Sequence[float]) -> str:
 async def _until_count(
     database: Database, account_id: UUID, status: LiteralString, count: int, seconds: float
 ) -> int:
-    """Wait until so many unfinished runs of an account have this status; how many do at last."""
+    """Wait until `count` unfinished runs of an account have this status; return how many have in the end."""
     deadline = time.monotonic() + seconds
     while True:
         async with database.connection() as connection:
@@ -186,7 +186,7 @@ async def _until_count(
 
 
 async def _forget(database: Database) -> None:
-    """Take the crowd's work away: the next case has another."""
+    """Delete the crowd's work before the next case."""
     async with database.connection() as connection:
         await connection.execute("set statement_timeout = 0")
         await connection.execute("delete from run_work")
@@ -195,7 +195,7 @@ async def _forget(database: Database) -> None:
 
 @case("full gates", "10,000 workflows with one run that waits for a year, and another held behind it")
 async def full_gates(target: Target, tally: Tally) -> None:
-    """An account that can be given nothing more costs its neighbour nothing."""
+    """Check that an account at its limits costs its neighbour nothing."""
     count = target.times(10_000, 30)
     async with _crowd(target, tally) as database:
         of = await _fill(target, database, workflows=count, runs=2, steps=[_YEAR], limit=1)
@@ -206,14 +206,14 @@ async def full_gates(target: Target, tally: Tally) -> None:
 
 @case("many queues", "10,000 queues of one account that have work")
 async def many_queues(target: Target, tally: Tally) -> None:
-    """An account with very many queues is one account."""
+    """Check that an account with very many queues counts as one account."""
     async with _crowd(target, tally) as database:
         await _fill(target, database, workflows=target.times(10_000, 30), runs=4, steps=[_NAP], limit=1)
 
 
 @case("many accounts", "1,000 accounts that have work")
 async def many_accounts(target: Target, tally: Tally) -> None:
-    """Accounts that have as much to do as the neighbour take turns with it."""
+    """Check that accounts with as much work as the neighbour take turns with it."""
     async with _crowd(target, tally) as database:
         workflows, runs = target.times(1000, 10), target.times(100, 4)
         await _fill(target, database, workflows=workflows, runs=runs, steps=[_NAP], apart=True)
@@ -221,7 +221,7 @@ async def many_accounts(target: Target, tally: Tally) -> None:
 
 @case("a million waiting", "an account with a million runs that wait")
 async def million_waiting(target: Target, tally: Tally) -> None:
-    """What only waits costs nobody anything."""
+    """Check that waiting runs cost other accounts nothing."""
     async with _crowd(target, tally) as database:
         runs = target.times(1_000_000, 100)
         await _fill(target, database, workflows=1, runs=runs, steps=[_YEAR], status="waiting")
@@ -229,6 +229,6 @@ async def million_waiting(target: Target, tally: Tally) -> None:
 
 @case("a million queued", "an account with a million runs that are queued")
 async def million_queued(target: Target, tally: Tally) -> None:
-    """An account that has very much to do has its share, and no more."""
+    """Check that an account with very much work gets its share, and no more."""
     async with _crowd(target, tally) as database:
         await _fill(target, database, workflows=1, runs=target.times(1_000_000, 100))

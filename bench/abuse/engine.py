@@ -1,4 +1,4 @@
-"""Temporal from the side of its own port: its pages, and what can be read in it."""
+"""Temporal from its own port: its pages, and its readable data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.abuse.target import Target
 
 @case("Temporal's pages", "whether they are open without being asked for, and to a foreign Host")
 async def temporal_pages(target: Target, tally: Tally) -> None:
-    """The web pages of Temporal are off unless they are asked for."""
+    """Check that the web pages of Temporal are off by default."""
     page = target.stack.record.temporal_ui
     tally.check(page is None, "they are off by default", page)
     if page is not None:
@@ -28,7 +28,7 @@ async def temporal_pages(target: Target, tally: Tally) -> None:
 
 
 def _texts(value: Any) -> Iterator[bytes]:
-    """Every string in a history, and what it is in base64 of."""
+    """Yield every string in a history, also decoded from base64."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _texts(name)
@@ -46,7 +46,7 @@ def _texts(value: Any) -> Iterator[bytes]:
 
 @case("A9 secrets", "canaries as secret, password, key, token and value, in logs, histories and files")
 async def leaked_secrets(target: Target, tally: Tally) -> None:
-    """What is secret stands nowhere in clear: not in logs, Temporal, answers, metrics or the database."""
+    """Check that no secret is readable anywhere: logs, Temporal, answers, metrics or the database."""
     account = await target.new_account()
     canary = f"canary{uuid4().hex}"
     name = f"CANARY_{uuid4().hex[:8].upper()}"
@@ -80,7 +80,7 @@ async def leaked_secrets(target: Target, tally: Tally) -> None:
         await account.key.get(f"/api/workflows/{workflow['id']}")
     ).text
     shown += (await http.get("/metrics")).text
-    # A step without a body sends the event, which has the canary in it: that is no secret.
+    # A step without a body sends the event, which contains the canary and is no secret.
     shown = shown.replace(f"event{canary}", "")
     tally.check(canary not in shown, "answers and metrics show no secret")
     client = await Client.connect(target.stack.record.temporal_address)
@@ -100,7 +100,7 @@ async def leaked_secrets(target: Target, tally: Tally) -> None:
         files = [path for path in _files(data / place) if path.is_file()]
         for what, secret in secrets.items():
             found = [path.name for path in files if secret.encode() in path.read_bytes()]
-            # The event's own value has the canary in it, and events are no secret.
+            # The event's own value contains the canary, and events are no secret.
             found = (
                 [] if what == "the secret" and place == "postgres" and _only_events(files, canary) else found
             )

@@ -41,7 +41,7 @@ def _transform(expression: str, **fields: Any) -> dict[str, Any]:
 
 @case("A3 bombs", "expressions that double, nest and pair up, in dry runs and in runs")
 async def bombs(target: Target, tally: Tally) -> None:
-    """A bomb is refused, or fails its step, in little time and memory; the service goes on."""
+    """Check that a bomb is refused, or fails its step, with little time and memory; the service continues."""
     account, event = await target.account(), list(range(600))
     workflow = await account.workflow([])
     with tally.memory(target, 100):
@@ -80,7 +80,7 @@ _TEMPLATES = (
 
 @case("A4 templates", "code of six template languages, attributes, formats, secrets in templates")
 async def template_injection(target: Target, tally: Tally) -> None:
-    """Templates know expressions alone: all else stays as it was written, or is refused."""
+    """Check that templates evaluate expressions alone: all other text stays unchanged, or is refused."""
     account = await target.account()
     for text in _TEMPLATES:
         step = {
@@ -128,7 +128,7 @@ STRINGS = (
 
 @case("A12 strings", "strings that break others, in events, workflows, names of keys and dry runs")
 async def round_trips(target: Target, tally: Tally) -> None:
-    """What is stored comes back as it was, or is refused; nothing is changed on the way."""
+    """Check that stored texts are returned unchanged, or refused."""
     account = await target.account()
     mirror = await account.workflow([_transform("trigger")])
     run = await account.run(mirror, list(STRINGS))
@@ -153,7 +153,7 @@ async def round_trips(target: Target, tally: Tally) -> None:
 
 @case("A5 long runs", "one character 100,000 times wherever a text is taken apart; patterns of users")
 async def long_runs(target: Target, tally: Tally) -> None:
-    """No regular expression of ours takes more than linear time, and users can have none."""
+    """Check that our regular expressions take linear time, and users cannot supply any."""
     account = await target.account()
     fields = {"ip": "ip", "phone": "phone", "domain": "domain", "validate": "email", "breaches": "email"}
     for character in ("a", " ", "0", ".", "@", "-", "+", "(", "a.", "a@", "\u00a0", "１"):
@@ -177,7 +177,7 @@ async def long_runs(target: Target, tally: Tally) -> None:
 
 @case("dry runs", "six accounts each in a dry run of 100 bombs; a neighbour's events and dry runs meanwhile")
 async def dry_runs(target: Target, tally: Tally) -> None:
-    """Dry runs of many accounts keep no neighbour waiting."""
+    """Check that dry runs of many accounts delay no neighbour."""
     neighbour, event = await target.account(), list(range(280))
     light = await neighbour.workflow([_transform("trigger")])
     bomb = _transform(_TRIGGER_PAIRS, on_error="continue", for_each="trigger[:6]")
@@ -206,7 +206,7 @@ async def dry_runs(target: Target, tally: Tally) -> None:
         waits["dry run"].append(seconds)
         tally.check(status == 200, "a neighbour's dry run", status)
     results = await asyncio.gather(*under_way)
-    # Whichever of the two comes first is run; one that comes after its end is run as well.
+    # Whichever comes first is run; one that comes after its end is run as well.
     both = sorted([results[0][0], (await second)[0]])
     tally.check(both in ([200, 429], [200, 200]), "two dry runs of an account", both)
     alone_each = all(end <= start for (_, end), (start, _) in pairwise(sorted(spans)))

@@ -26,7 +26,7 @@ _NEIGHBOUR_PAUSE = 0.25
 
 @asynccontextmanager
 async def _neighbour(target: Target, tally: Tally) -> AsyncGenerator[None]:
-    """Run a neighbour's workflow again and again beside the block; it becomes at most four times as slow."""
+    """Run a neighbour's workflow repeatedly beside the block; it may become at most four times as slow."""
     account = await target.new_account()
     workflow = await account.workflow([{"id": "t", "type": "transform", "config": {"expression": "trigger"}}])
 
@@ -58,13 +58,13 @@ async def _neighbour(target: Target, tally: Tally) -> AsyncGenerator[None]:
 
 
 def log_of_postgres(target: Target) -> str:
-    """Return what Postgres has logged so far."""
+    """Return the log of Postgres so far."""
     return (target.stack.data / "logs" / "postgres.log").read_text(errors="replace")
 
 
 @case("families", "200 parents with a child, one with 800, 40 with 20, in turns, beside a neighbour")
 async def families(target: Target, tally: Tally) -> None:
-    """Every run ends, its parent with the right output; no server dies."""
+    """Check that every run ends, its parent has the right output, and no server dies."""
     client = (await target.new_account()).key
     shapes = SHAPES if target.full else SMALL_SHAPES
     begun = await Families(client).create(shapes)
@@ -91,7 +91,7 @@ async def families(target: Target, tally: Tally) -> None:
 
 @case("full limits", "workflows whose one run waits for a year, with another queued behind each")
 async def full_limits(target: Target, tally: Tally) -> None:
-    """An account that can be given nothing more costs its neighbour nothing."""
+    """Check that an account at its limits costs its neighbour nothing."""
     account = await target.new_account()
     wait = [{"id": "w", "type": "delay", "config": {"days": 365}}]
     count = target.times(2500, 60)
@@ -112,7 +112,7 @@ async def full_limits(target: Target, tally: Tally) -> None:
 
 @case("trees", "runs that begin runs that begin runs, five levels down, as many as they can")
 async def trees(target: Target, tally: Tally) -> None:
-    """Every tree ends by itself; none grows beyond its bound, and the neighbour goes on."""
+    """Check that every tree ends by itself within its limit, and the neighbour continues."""
     account = await target.new_account()
     below = await account.workflow([{"id": "t", "type": "transform", "config": {"expression": "trigger"}}])
     width = 3 if target.full else 2

@@ -1,4 +1,4 @@
-"""What a stranger at Temporal's port forges: starts of every kind under every kind of id, and signals."""
+"""Forgeries by a stranger at Temporal's port: starts of every kind under every kind of id, and signals."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from workflows.messages import (
 
 _HUGE = "x" * 1_500_000
 _ROWS = 900
-# A workflow that cannot read what it was started with is tried again and again; then it is ended.
+# A workflow with unreadable input is retried repeatedly, then ended.
 _PATIENCE_SECONDS = 8
-# That they complete changes nothing: what they ask for is not due.
+# These may complete, because nothing that they request is due.
 _MAY_COMPLETE = ("its id, a random claim", "a trigger under its id", "a top-up")
 
 
 class Forgery(NamedTuple):
-    """A start that nobody of ours has made."""
+    """A forged start."""
 
     kind: str
     workflow_id: str
@@ -55,7 +55,7 @@ async def _connect(target: Target) -> Client:
 
 
 def _forgeries(run_id: UUID, account_id: str) -> dict[str, Forgery]:
-    """Starts that name a run, by what is forged of it."""
+    """Return starts that name a run, by the forged part."""
     own, stray = run_workflow_id(run_id), run_workflow_id(uuid4())
     return {
         "another id": Forgery(AUTOMATION_RUN, f"forged/{uuid4()}", OwnRun(run_id, uuid4())),
@@ -75,7 +75,7 @@ def _forgeries(run_id: UUID, account_id: str) -> dict[str, Forgery]:
 
 
 async def _forge(client: Client, forgery: Forgery) -> WorkflowExecutionStatus | None:
-    """Start it, wait a while and end it; how it had ended by then. None if Temporal did not take it."""
+    """Start a workflow, wait and end it; return its status before that, or None if Temporal refused it."""
     try:
         handle = await client.start_workflow(
             forgery.kind,
@@ -91,7 +91,7 @@ async def _forge(client: Client, forgery: Forgery) -> WorkflowExecutionStatus | 
             await handle.result()
     status = (await handle.describe()).status
     if status is WorkflowExecutionStatus.RUNNING:
-        # Ended under the id of a run, it would count as that run's: here it only stands in the way.
+        # Ending it under the id of a run would count as the end of that run; here it is only in the way.
         with suppress(RPCError):
             await handle.signal(LEFT)
     return status
@@ -125,7 +125,7 @@ def _steps(url: str, *, seconds: float) -> list[dict[str, Any]]:
 
 
 def _check_calls(target: Target, tally: Tally, url: str, times: int = 1) -> None:
-    """See that each address below the URL was called so often."""
+    """Check that each address below the URL was called this often."""
     below = url.rpartition("/")[2]
     calls = Counter(one["path"] for one in target.receiver.requests if below in one["path"])
     wrong = {path: count for path, count in calls.items() if count != times}
@@ -134,7 +134,7 @@ def _check_calls(target: Target, tally: Tally, url: str, times: int = 1) -> None
 
 @case("forged starts", "workflows of every kind started at Temporal's port, under every kind of id")
 async def forged_starts(target: Target, tally: Tally) -> None:
-    """A run that a shift has parked goes on as if nobody had come; nothing is called twice or paid."""
+    """Check that a run parked by a shift continues unaffected; nothing is called twice or paid twice."""
     account, client = await target.account(), await _connect(target)
     account_id = (await account.key.get("/api/auth/me")).json()["user"]["id"]
     balance = (await account.key.get("/api/credits")).json()["balance"]
@@ -159,7 +159,7 @@ async def forged_starts(target: Target, tally: Tally) -> None:
 
 @case("squatters", "workflows that nobody serves, under the ids of runs that are to have their own")
 async def squatters(target: Target, tally: Tally) -> None:
-    """What cannot have a workflow of its own goes by a shift."""
+    """Check that a run that cannot have a workflow of its own is carried by a shift."""
     account, client = await target.account(), await _connect(target)
     url = f"{target.receiver.url}/{uuid4()}"
     limits = {"concurrency": {"limit": 1}, "execution": "workflow"}
@@ -180,7 +180,7 @@ async def squatters(target: Target, tally: Tally) -> None:
 
 @case("forged signals", "each signal, with foreign claims, a megabyte, and by the hundred")
 async def forged_signals(target: Target, tally: Tally) -> None:
-    """A workflow that calls, sleeps or waits for somebody does what its rows say, once."""
+    """Check that a workflow that calls, sleeps or waits follows its rows, once."""
     account, client = await target.account(), await _connect(target)
     url = f"{target.receiver.url}/{uuid4()}"
     many = target.times(300, 20)
@@ -215,7 +215,7 @@ async def forged_signals(target: Target, tally: Tally) -> None:
 
 @case("forged batches", "batches, jobs and monitors of others, under the ids of runs and under their own")
 async def forged_batches(target: Target, tally: Tally) -> None:
-    """Who names the job of others under another id neither ends it nor has it done twice."""
+    """Check that naming another account's job under another id neither ends nor repeats it."""
     account, client = await target.new_account(), await _connect(target)
     targets = [f"9.9.{number // 250}.{number % 250 + 1}" for number in range(_ROWS)]
     answer = await account.key.post("/api/bulk-jobs", json={"type": "ip", "targets": targets})

@@ -12,7 +12,7 @@ from bench.abuse.cases import Tally, case
 from bench.abuse.target import Target
 
 _CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
-# Where no source can be asked, lookups answer 503; a session that ends itself would find nothing but 401.
+# Without a source to ask, lookups answer 503; a session that ends itself would then only see 401.
 _CONFIGURATION = """
 [parameters]
 "query.wait" = 1
@@ -24,7 +24,7 @@ expected-statuses = ["2xx", "3xx", "4xx", "502", "503"]
 
 @case("A10 fuzz", "Schemathesis, a seed of its own, over all routes as a key")
 async def fuzz(target: Target, tally: Tally) -> None:
-    """No 5xx, and no answer that OpenAPI does not name. The long one, for two credentials, is a test."""
+    """Check that there is no 5xx, and no answer that OpenAPI lacks. The long version is a test."""
     account = await target.new_account()
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "schemathesis.toml").write_text(_CONFIGURATION)

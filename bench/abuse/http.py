@@ -31,12 +31,13 @@ _AMBIGUOUS = {
 
 @case("A11 smuggling", "lengths and chunks that contradict each other, odd spellings of both")
 async def smuggling(target: Target, tally: Tally) -> None:
-    """What could be read in two ways is refused, and the connection ends: nothing after it is answered."""
+    """Check that ambiguous requests are refused and close the connection: nothing after them is answered."""
     for name, text in _AMBIGUOUS.items():
         with tally.timed():
             answer = await target.exchange(text.encode(), seconds=1)
         answers, first = answer.count(b"HTTP/1.1 "), answer[9:12].decode()
-        # A first one that is whole by any reading may be answered; then the second is a request of its own.
+        # A first request that is complete in any reading may be answered; the second is then a separate
+        # request.
         tally.check(answers <= 1 and first in ("400", "501", ""), name, f"{answers} answers, first {first}")
 
 
@@ -52,7 +53,7 @@ _PATHS = (
 
 @case("A11 paths", "traversal in twenty spellings, files of ours")
 async def path_traversal(target: Target, tally: Tally) -> None:
-    """No path leads to a file."""
+    """Check that no path leads to a file."""
     for path in _PATHS:
         sent = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         with tally.timed():
@@ -64,7 +65,7 @@ async def path_traversal(target: Target, tally: Tally) -> None:
 
 @case("A11 hosts", "foreign, doubled and missing Host headers, forwarded hosts")
 async def foreign_hosts(target: Target, tally: Tally) -> None:
-    """Only our own names are answered, and no header of the client goes into addresses that we make."""
+    """Check that only our own names are answered, and no client's header gets into addresses that we make."""
     for name, lines in {
         "foreign": "Host: evil.example\r\n",
         "foreign with our port": f"Host: evil.example:{target.address[1]}\r\n",
@@ -104,7 +105,7 @@ async def foreign_hosts(target: Target, tally: Tally) -> None:
 
 @case("A12 header injection", "line ends in request ids, keys, names and paths; forged lines in the log")
 async def header_injection(target: Target, tally: Tally) -> None:
-    """Nothing that a client sends makes a header of an answer, or a line of the log."""
+    """Check that no client input adds a header to an answer, or a line to the log."""
     mark = uuid4().hex
     forged = json.dumps({"event": f"forged{mark}", "level": "info"})
     account = await target.account()

@@ -1,4 +1,4 @@
-"""Sign-up and login: guessing from many addresses, finding out who is there, doors behind a proxy."""
+"""Sign-up and login: guessing from many addresses, probing for accounts, access behind a proxy."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bench.abuse.cases import Tally, case, milliseconds
 from bench.abuse.target import PASSWORD, Target
 
 _PROXY = {"VEDETTE_TRUSTED_PROXIES": "127.0.0.1/32"}
-# A tenth of the guesses that are let through by default, for a tenth of the time.
+# A tenth of the default number of guesses, for a tenth of the time.
 _FEW = {"VEDETTE_LIMIT_LOGIN": "3/60"}
 
 
 @case("logins", "guessing one e-mail's password from many addresses; locking its owner out from one")
 async def guessed_logins(target: Target, tally: Tally) -> None:
-    """Guesses for an e-mail are bounded however many addresses they come from; one address locks out none."""
+    """Check that guesses for an e-mail are bounded over all addresses, and one address locks out nobody."""
     owner, victim, addresses = await target.new_account(), await target.new_account(), 60
     async with target.other_api(**_PROXY, **_FEW) as url:
         http = await target.client(url)
@@ -49,7 +49,7 @@ async def guessed_logins(target: Target, tally: Tally) -> None:
     "sign-up tells", "registering e-mails that exist and that do not: what is said, in what time, how often"
 )
 async def who_is_registered(target: Target, tally: Tally) -> None:
-    """A refusal does not say that the e-mail has an account, takes as long as a sign-up, and comes seldom."""
+    """Check that a refusal hides whether the e-mail has an account, takes as long, and is rarely allowed."""
     known = (await target.account()).email
 
     async def register(http: httpx.AsyncClient, email: str) -> httpx.Response:
@@ -81,7 +81,7 @@ async def who_is_registered(target: Target, tally: Tally) -> None:
 
 @case("doors behind a proxy", "sign-up and /metrics with a public URL, with trusted proxies")
 async def doors_behind_a_proxy(target: Target, tally: Tally) -> None:
-    """What is open to this machine alone is closed once a proxy stands in front, which is on this machine."""
+    """Check that access from this machine alone is closed behind a proxy on this machine."""
     for names in ({"VEDETTE_PUBLIC_URL": "https://vedette.example.com"}, _PROXY):
         [name] = names
         async with target.other_api(**names) as url:

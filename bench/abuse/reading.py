@@ -1,4 +1,4 @@
-"""Reading what is large, and watching by very many at once."""
+"""Reading large objects, and watching by very many clients at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from text, generate_series(1, %(steps)s) n, generate_series(0, 30) item
 
 
 async def _large_run(target: Target, account: Account) -> str:
-    """A run that has ended, whose steps gave 31 answers of 1 MiB each."""
+    """Return an ended run whose steps gave 31 answers of 1 MiB each."""
     count = target.times(12, 4)
     steps = [
         {"id": f"large_{n}", "type": "transform", "config": {"expression": "'x'"}}
@@ -47,7 +47,7 @@ async def _large_run(target: Target, account: Account) -> str:
 
 @case("large runs", "a run of 384 MiB read six times at once, and by twenty who do not read on")
 async def large_runs(target: Target, tally: Tally) -> None:
-    """What is read of a run is bounded, and so is the memory that it takes."""
+    """Check that a read run is bounded, and so is the memory for it."""
     account, neighbour = await target.new_account(), await target.new_account()
     run_id = await _large_run(target, account)
     path = f"/api/workflows/runs/{run_id}"
@@ -82,7 +82,7 @@ async def _drained(account: Account, path: str) -> int:
 
 
 async def _watched(target: Target, neighbour: Account, work: Awaitable[Any]) -> tuple[int, float]:
-    """Await work: the most memory of the API meanwhile, in MiB, and the longest a neighbour waits."""
+    """Await work; return the API's most memory meanwhile, in MiB, and the longest wait of a neighbour."""
     task, peak, slowest = asyncio.ensure_future(work), 0, 0.0
     while not task.done():
         start = time.perf_counter()
@@ -97,7 +97,7 @@ async def _watched(target: Target, neighbour: Account, work: Awaitable[Any]) -> 
 
 @case("many streams", "an account opens 120 streams of one run")
 async def many_streams(target: Target, tally: Tally) -> None:
-    """An account has so many streams, and a neighbour has its own."""
+    """Check that an account's streams are limited, and a neighbour has its own."""
     account, neighbour = await target.new_account(), await target.new_account()
     async with AsyncExitStack() as stack:
         for one, wanted in ((account, 100), (neighbour, 2)):

@@ -1,4 +1,4 @@
-"""Workflows that are much to save: wide families of large definitions, many at a time."""
+"""Workflows that are expensive to save: wide families of large definitions, many at a time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bench.abuse.target import Account, Target
 _WIDTH = 100
 _AT_ONCE = 8
 _TEXT = "x" * 2400
-"""As much as leaves a definition of a hundred steps within its 256 KiB."""
+"""Text that keeps a definition of a hundred steps within its 256 KiB."""
 
 
 def _family(children: list[str]) -> dict[str, Any]:
-    """A definition of 250 KiB whose steps run these workflows, one after the other."""
+    """Return a definition of 250 KiB whose steps run these workflows, one after the other."""
     steps = [
         {"id": f"s{n}", "type": "workflow", "config": {"workflow_id": child, "input": {"text": _TEXT}}}
         for n, child in enumerate(children)
@@ -26,7 +26,7 @@ def _family(children: list[str]) -> dict[str, Any]:
 
 @case("wide families", "saves of workflows that run 100 others, which run 100 others, eight at a time")
 async def wide_families(target: Target, tally: Tally) -> None:
-    """They are saved or refused, and a neighbour is served meanwhile."""
+    """Check that they are saved or refused, and a neighbour is served meanwhile."""
     attacker, neighbour = await target.new_account(), await target.new_account()
     leaves = [(await attacker.workflow([]))["id"] for _ in range(target.times(_WIDTH, 10))]
     below = _family((leaves * _WIDTH)[:_WIDTH])

@@ -1,4 +1,4 @@
-"""Starting: over a folder whose key or files are wrong, and what a start tells and runs as."""
+"""Starts on a folder with a wrong key or wrong files, the output of a start, and its user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEY = "vedette_live_"
 
 
 async def _starts(stack: StackProcess) -> bool:
-    """Whether a stack becomes ready; one that does not says why, which nobody needs to see here."""
+    """Return whether a stack becomes ready; the reason of a failure is suppressed."""
     with redirect_stdout(io.StringIO()):
         try:
             await stack.ready()
@@ -27,7 +27,7 @@ async def _starts(stack: StackProcess) -> bool:
 
 @case("wrong root key", "a start over a used folder with another VEDETTE_SECRET_KEY, then with its own")
 async def wrong_root_key(target: Target, tally: Tally) -> None:
-    """A start that cannot open what is sealed refuses, and harms nothing."""
+    """Check that a start that cannot open the sealed values refuses, and harms nothing."""
     folder = await target.used_folder()
     wrong = StackProcess(folder, VEDETTE_SECRET_KEY="x" * 40)
     ran, code = await _starts(wrong), await wrong.stop()
@@ -39,7 +39,7 @@ async def wrong_root_key(target: Target, tally: Tally) -> None:
 
 @case("odd starts", "a corrupt first-account.json, a misspelt setting, output that is no terminal")
 async def odd_starts(target: Target, tally: Tally) -> None:
-    """A start goes on without its note of the first account, names unknown settings, and shows no key."""
+    """Check that a start works without its account file, names unknown settings, and shows no key."""
     tally.check(_KEY not in target.stack.said, "the first start shows no key where there is no terminal")
     config = vedette(target.stack.data, "config", VEDETTE_PROT="1")
     near = "VEDETTE_PORT" in (config.stderr + config.stdout).partition("VEDETTE_PROT")[2].partition("\n")[0]
@@ -62,7 +62,7 @@ async def odd_starts(target: Target, tally: Tally) -> None:
 
 @case("children", "whom the parts of a stack run as that is started as root")
 async def children_run_as(target: Target, tally: Tally) -> None:
-    """As root, only the supervisor is root."""
+    """Check that as root, only the supervisor is root."""
     if not is_root():
         return
     for name in target.stack.record.children:

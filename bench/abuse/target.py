@@ -1,4 +1,4 @@
-"""What is attacked: a whole `vedette up` over a folder of its own, and what attackers have at hand."""
+"""The attacked stack: a whole `vedette up` on a separate folder, and the attackers' tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CHILDREN = ("api", "worker")
 
 @dataclass
 class Account:
-    """An account of the target: with `key`, which may do all, and `session`, logged in by password."""
+    """An account of the target: `key` has all scopes, and `session` is logged in by password."""
 
     email: str
     secret: str
@@ -65,7 +65,7 @@ class Account:
 
 @dataclass
 class Receiver:
-    """A server that webhook steps may reach: it remembers each request and sends it back as JSON.
+    """A server that webhook steps may reach: it records each request and returns it as JSON.
 
     `/to/<url>` redirects there.
     """
@@ -87,11 +87,11 @@ class Target:
     """A running stack.
 
     Attributes:
-        full: whether attacks are tried at length; the tests try them briefly.
+        full: whether attacks are long; the tests run short ones.
         stack: the processes.
         receiver: a server that webhook steps may reach.
-        forbidden: the port of a listener on every loopback address but for the receiver's.
-        connections: how many connections that listener has had.
+        forbidden: the port of a listener on every loopback address except the receiver's.
+        connections: the number of connections to that listener.
     """
 
     def __init__(self, stack: StackProcess, receiver: Receiver, exits: AsyncExitStack, *, full: bool) -> None:
@@ -106,27 +106,27 @@ class Target:
 
     @property
     def url(self) -> str:
-        """Where the API answers."""
+        """The address of the API."""
         return self.stack.url
 
     def times(self, full: int, brief: int) -> int:
-        """How often to try something."""
+        """Return the number of attempts."""
         return full if self.full else brief
 
     async def client(self, url: str = "", **headers: str) -> httpx.AsyncClient:
-        """An HTTP client with these headers (`_` for `-`)."""
+        """Return an HTTP client with these headers (`_` for `-`)."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         client = httpx.AsyncClient(base_url=url or self.url, headers=named, timeout=90, trust_env=False)
         return await self._exits.enter_async_context(client)
 
     async def account(self, number: int = 0) -> Account:
-        """One of the accounts, made when it is first asked for."""
+        """Return one of the accounts, made on first use."""
         while len(self._accounts) <= number:
             self._accounts.append(await self.new_account())
         return self._accounts[number]
 
     async def new_account(self) -> Account:
-        """An account with credits, a key and a session."""
+        """Return a new account with credits, a key and a session."""
         email, database = f"{uuid4().hex}@example.com", self.stack.record.database_url
         await administration.create_account(database, email, name=None, granted=1000, password=PASSWORD)
         key = await administration.create_key(
@@ -143,7 +143,7 @@ class Target:
         )
 
     async def used_folder(self) -> Path:
-        """A folder that a stack has run over and left in order, made when it is first asked for."""
+        """Return a folder that a stack has used and left in order, made on first use."""
         if self._used_folder is None:
             parent = Path(tempfile.mkdtemp(prefix="vedette-abuse-"))
             self._exits.callback(shutil.rmtree, parent)
@@ -157,7 +157,7 @@ class Target:
         return self._used_folder
 
     async def exchange(self, *parts: bytes, seconds: float = 10) -> bytes:
-        """Send bytes over a connection, then read until the server closes or so many seconds are over."""
+        """Send bytes over a connection, then read until the server closes or the time is over."""
         reader, writer = await asyncio.open_connection(*self.address)
         answer = b""
         try:
@@ -180,18 +180,18 @@ class Target:
         return parts.hostname, parts.port
 
     def resident_mib(self) -> dict[str, int]:
-        """Memory of the API and the worker, with the processes that they have started."""
+        """Return the memory of the API and the worker, with their child processes."""
         found: dict[str, int] = {}
         for name in _CHILDREN:
             process = psutil.Process(self.stack.child(name))
-            # Without the processes of its pool: they have a limit of their own, and come when first needed.
+            # Without the processes of the pool, which have a limit of their own and start on first use.
             family = [process, *(one for one in process.children(recursive=True) if not _is_of_pool(one))]
             found[name] = sum(one.memory_info().rss for one in family) // 2**20
         return found
 
     @asynccontextmanager
     async def other_api(self, **names: str) -> AsyncGenerator[str]:
-        """Another API process over the same database, with other settings; its address."""
+        """Run another API process on the same database, with other settings; yield its address."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -212,7 +212,7 @@ class Target:
 
     @asynccontextmanager
     async def other_worker(self) -> AsyncGenerator[None]:
-        """Another worker process over the same database, for the time of the block."""
+        """Run another worker process on the same database, for the block."""
         log = self.stack.data / "logs" / f"worker-{uuid4().hex[:8]}.log"
         with log.open("wb") as stream:
             async with self._other("worker", stream) as process:
@@ -228,7 +228,7 @@ class Target:
     async def _other(
         self, command: str, log: int | IO[bytes] = subprocess.DEVNULL, **names: str
     ) -> AsyncGenerator[asyncio.subprocess.Process]:
-        """Another process of this stack, for the time of the block."""
+        """Run another process of this stack, for the block."""
         record = self.stack.record
         given = {"DATABASE_URL": record.database_url, "TEMPORAL_ADDRESS": record.temporal_address, **names}
         process = await asyncio.create_subprocess_exec(
@@ -243,7 +243,7 @@ class Target:
             await process.wait()
 
     async def _listen(self) -> None:
-        """Listen on every address of this machine, and count who connects."""
+        """Listen on every address of this machine, and count the connections."""
 
         async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self.connections += 1
@@ -252,7 +252,7 @@ class Target:
         first = socket.create_server(("0.0.0.0", 0))
         self.forbidden = first.getsockname()[1]
         sockets = [first]
-        # One port on all addresses, so that one URL a spelling is enough.
+        # One port on all addresses, so that one URL per spelling is enough.
         with suppress(OSError):
             sockets.append(socket.create_server(("::1", self.forbidden), family=socket.AF_INET6))
         for one in sockets:
@@ -261,7 +261,7 @@ class Target:
 
 @asynccontextmanager
 async def attacked(folder: Path, *, full: bool) -> AsyncGenerator[Target]:
-    """A target over a folder, for the time of the block. Failed logins are not limited there."""
+    """Run a target on a folder, for the block. Its failed logins are not limited."""
     write_small_datasets(folder)
     names = {"VEDETTE_ALLOW_PRIVATE_NETWORKS": f"{RECEIVER}/32", "VEDETTE_LIMIT_LOGIN": "off"}
     stack = StackProcess(folder, **names)
@@ -291,7 +291,7 @@ async def _receiving() -> AsyncGenerator[Receiver]:
 
 
 def is_root() -> bool:
-    """Whether the stack is started as root."""
+    """Return whether the stack is started as root."""
     return os.geteuid() == 0
 
 

@@ -1,1 +1,1 @@
-"""What is wrong with a definition, all at once."""
+"""The validation of definitions, which reports all errors at once."""

@@ -1,6 +1,6 @@
-"""What no single field of a definition shows: references, order, branches, expressions, secrets.
+"""The checks across fields of a definition: references, order, branches, expressions, secrets.
 
-Everything that is wrong is found at once, each by JSON pointer.
+All errors are found at once, each by JSON pointer.
 """
 
 from __future__ import annotations
@@ -49,30 +49,30 @@ from language.validation.sources import (
 FOR_EACH, IF = "for_each", "if"
 MAX_EXPRESSIONS = 1000
 MAX_EXPRESSION_CHARACTERS = 64 * 1024
-"""In all steps and the trigger together: a workflow task must compile them in a fraction of a second."""
+"""The limit for steps and trigger together: a workflow task must compile them well within a second."""
 
 
 class UnreadStep(StepBase):
-    """Stands for a step that could not be read: all that is known of it is its id, if that."""
+    """A placeholder for an unreadable step: only its id is known, if that."""
 
 
 Sources = list[list[Source | Finding]]
-"""For each step its expressions; in place of one that does not compile, what is wrong with it."""
+"""For each step its expressions; for one that does not compile, its error."""
 
 
 def sources_of(definition: Definition) -> Sources:
-    """What `errors_of` and `warnings_of` look at; compiling is what takes long, so it is done once."""
+    """Return the input of `errors_of` and `warnings_of`. Compiling is expensive, so it is done once."""
     steps = resolve_fields(definition.steps)
     return [list(_sources(step, f"/steps/{index}")) for index, step in enumerate(steps)]
 
 
 def errors_of(definition: Definition, sources: Sources, secrets: Collection[str] | None) -> Iterator[Finding]:
-    """All that is wrong with a definition.
+    """Yield all errors of a definition.
 
     Args:
-        definition: whose steps may be UnreadSteps.
+        definition: its steps may be UnreadSteps.
         sources: of the definition.
-        secrets: the names of the account's secrets; None where they are not known.
+        secrets: the names of the account's secrets; None if unknown.
     """
     of_trigger = trigger_checks.sources_of(definition)
     every = [source for part in (*sources, of_trigger) for source in part]
@@ -105,7 +105,7 @@ def errors_of(definition: Definition, sources: Sources, secrets: Collection[str]
 def warnings_of(
     definition: Definition, sources: Sources, secrets: Collection[str] | None
 ) -> Iterator[Finding]:
-    """All that is doubtful about a definition. Arguments as of `errors_of`."""
+    """Yield all doubts about a definition. Arguments as for `errors_of`."""
     needs = needs_of(definition)
     awaited: dict[str, set[str]] = {}
     for index, step in enumerate(definition.steps):
@@ -129,7 +129,7 @@ def warnings_of(
 
 
 def _doubts(source: Source, steps: Collection[str]) -> Iterator[Finding]:
-    """Names in double quotes that are compared, unless they are steps that can be named in no other way."""
+    """Yield the compared names in double quotes, except steps that cannot be named in another way."""
     compared = [r for r in source.references if r.compared and not ("-" in r.root and r.root in steps)]
     for position, doubt in (*source.expression.warnings, *((r.position, IN_QUOTES) for r in compared)):
         message = f"{at(source.offset + position).capitalize()}: {doubt}"
@@ -173,7 +173,7 @@ def _all_needs(step_id: str, needs: dict[str, tuple[str, ...]]) -> set[str]:
 def _unknown_step(
     pointer: str, name: str, known: Iterable[str], definition: Definition, hint: str = ""
 ) -> Finding:
-    """A step that cannot be meant; `known` are the names that can, and `hint` says what else may be."""
+    """Return the error for a step that cannot be named here, with `hint` or the nearest of `known`."""
     if any(step.id == name for step in definition.steps):
         return Finding(pointer, "later_step", f"{name} is not an earlier step; move it up or name another.")
     message = f"There is no {called('step', name)}.{hint or suggestion(name, known)}"
@@ -219,7 +219,7 @@ def _delay_errors(config: DelayConfig, pointer: str) -> Iterator[Finding]:
 
 
 def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
-    """Every expression of a step; in place of one that does not compile, what is wrong with it."""
+    """Yield every expression of a step; for one that does not compile, its error."""
     config = f"{pointer}/config"
     if step.condition is not None:
         yield compiled(f"{pointer}/{IF}", step.condition)
@@ -278,7 +278,7 @@ def _reference_errors(
     in_items = isinstance(step, IteratingStep) and step.for_each is not None
     for reference in source.references:
         name = step_read(reference)
-        # A string in double quotes is a name to JMESPath: one that is compared is warned of.
+        # JMESPath reads a string in double quotes as a name: a compared one causes a warning.
         if reference.compared or name is None or name in known:
             continue
         if reads_resume_url(reference):
@@ -308,7 +308,7 @@ def _reference_errors(
 def _resume_url_errors(
     step: StepBase, pointer: str, path: tuple[str, ...], definition: Definition
 ) -> Iterator[Finding]:
-    """That a resume URL is used where it would be shown, or that there is none of this name."""
+    """Yield an error if a resume URL is used where it would be shown, or if its step does not exist."""
     if not isinstance(step, WebhookStep):
         message = "Resume URLs can be used in the url, headers and body of webhook steps only."
         yield Finding(pointer, "resume_url_not_allowed", message)
@@ -320,7 +320,7 @@ def _resume_url_errors(
 
 
 def _hint(source: Source, reference: Reference) -> str:
-    """What was probably meant, if it is another form and not another name."""
+    """Return a hint at another notation, if that was probably meant, or an empty text."""
     if source.is_field and "[" in reference.root:
         return " A field is names with dots between; for anything else use value: {{ item[0] }}."
     if reference.root == "steps" and reference.path[0] in (*SCOPE_ROOTS, ITEM):
@@ -347,7 +347,7 @@ def _branch_errors(definition: Definition) -> Iterator[Finding]:
 
 
 class Reads(NamedTuple):
-    """What each part of a step reads from its scope: references that are no `item`, each once."""
+    """The references of each part of a step to its scope, without `item`, each once."""
 
     config: tuple[Reference, ...]
     for_each: tuple[Reference, ...]
@@ -355,7 +355,7 @@ class Reads(NamedTuple):
 
 
 def reads_of(step: Step) -> Reads:
-    """What a step reads."""
+    """Return the references of a step."""
     parts: dict[str, dict[Reference, None]] = {f"/{FOR_EACH}": {}, f"/{IF}": {}, "": {}}
     for source in readable(_sources(step, "")):
         part = parts.get(source.pointer, parts[""])
@@ -364,19 +364,19 @@ def reads_of(step: Step) -> Reads:
 
 
 def roots_of(references: Iterable[Reference]) -> tuple[str, ...]:
-    """The names at the root of the scope that references read; `@` stands for all of them."""
+    """Return the names at the root of the scope that references read; `@` stands for all of them."""
     return tuple(dict.fromkeys(reference.root for reference in references))
 
 
 def reads_request(definition: Definition) -> bool:
-    """Whether any expression reads the headers or the query of the triggering request."""
+    """Return whether any expression reads the headers or the query of the triggering request."""
     roots = [r.root for source in readable(trigger_checks.sources_of(definition)) for r in source.references]
     roots += [reference.root for step in definition.steps for of in reads_of(step) for reference in of]
     return "request" in roots or WHOLE_SCOPE in roots
 
 
 def reads_resume_urls(definition: Definition) -> bool:
-    """Say whether any step reads the URLs by which its run is resumed."""
+    """Return whether any step reads the URLs by which its run is resumed."""
     return any(
         reads_resume_url(reference)
         for step in definition.steps
@@ -386,7 +386,7 @@ def reads_resume_urls(definition: Definition) -> bool:
 
 
 def secrets_used(definition: Definition) -> list[str]:
-    """The names of all secrets that a definition names, each once."""
+    """Return the names of all secrets in a definition, each once."""
     return list(dict.fromkeys(name for _, name in _secrets_named(definition, sources_of(definition))))
 
 

@@ -1,7 +1,7 @@
-"""Whether a document is a workflow: everything that is wrong with it at once, each by JSON pointer.
+"""The check that a document is a workflow, with all errors at once, each by JSON pointer.
 
-Creating, changing and validating over HTTP, and the command line, all ask here. What this package may not
-look at itself (JSON Schemas, calendars) its callers hand in as further checks.
+Creating, changing and validating over HTTP, and the command line, all use it. Callers pass further checks for
+what this package must not import (JSON Schemas, calendars).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from language.validation import checks, doubts
 from language.validation.reachability import unreachable_steps
 
 MAX_FINDINGS = 100
-"""How many errors a report has at most, and how many warnings; who wants the others mends these first."""
+"""The most errors, and the most warnings, of a report; the others appear after these are fixed."""
 
 Check = Callable[[Definition], Iterable[Finding]]
 _SCHEDULE = "/trigger/schedule"
@@ -28,19 +28,19 @@ _STEP: TypeAdapter[Step] = TypeAdapter(Step)
 
 
 class Document(Definition):
-    """What a client sends: a definition, and whether it is to be active at once."""
+    """A client's document: a definition, and its status."""
 
     status: Status = Field("active", description="Only an active workflow starts runs.")
 
 
 class Report(NamedTuple):
-    """What came of a document.
+    """The result of checking a document.
 
     Attributes:
         definition: of the document; None if there are errors.
-        status: that the document asks for.
-        errors: all that is wrong.
-        warnings: all that is doubtful.
+        status: the requested status.
+        errors: all errors.
+        warnings: all doubts.
     """
 
     definition: Definition | None
@@ -61,11 +61,11 @@ def validate(
 
     Args:
         document: JSON, of any shape.
-        secrets: the names of the account's secrets; None where they are not known, so that the names in
-            the document are only warned of.
-        answers: what is known of those of lookups; without it they may have any fields.
+        secrets: the names of the account's secrets; None if unknown, so that names in the document only cause
+            warnings.
+        answers: the shapes of lookups' answers; without them any fields are allowed.
         ignored: fields that a client may send back without effect.
-        further: more checks; they see what could be read, and defaults in place of the rest.
+        further: more checks; they receive the readable part, and defaults for the rest.
     """
     if not isinstance(document, dict):
         return _refused(Finding("", "wrong_type", "A workflow is an object."))
@@ -110,7 +110,7 @@ def _without_status(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _located(found: Iterable[Finding], given: dict[str, Any]) -> Iterator[Finding]:
-    """Findings at their places in the document: a bare cron is read as an object, but is none."""
+    """Yield the findings with their places in the document: a bare cron is read as an object, but is none."""
     trigger = given.get("trigger")
     bare = isinstance(trigger, dict) and isinstance(cast(dict[str, Any], trigger).get("schedule"), str)
     for finding in found:
@@ -119,7 +119,7 @@ def _located(found: Iterable[Finding], given: dict[str, Any]) -> Iterator[Findin
 
 
 def _readable(given: dict[str, Any], broken: set[tuple[int | str, ...]]) -> Document:
-    """What can be checked of a document with errors at these places: of a broken step only the id."""
+    """Return the checkable part of a document with errors at these places: of a broken step only the id."""
     names = {"steps", *(name for name, *_ in broken)}
     fields = {name: value for name, value in given.items() if name not in names}
     document = Document.model_validate({"name": "_"} | fields)
@@ -138,13 +138,13 @@ def _unread(raw: Any) -> StepBase:
 
 
 def _unreadable(lines: Sequence[Any], given: dict[str, Any]) -> list[Finding]:
-    """Pydantic's errors as findings: one a place, and none for the arms of a union that were not meant."""
+    """Return Pydantic's errors as findings: one a place, without those for other members of a union."""
     findings: dict[str, Finding] = {}
     for line in lines[: 2 * MAX_FINDINGS]:
         one = _finding(line, given)
         other = findings.setdefault(one.pointer, one)
         if other.message != one.message:
-            # First what is wrong by the arm that is of the right type.
+            # First the error of the union member with the right type.
             if other.code != "wrong_type":
                 one, other = other, one
             either = f"{one.message.removesuffix('.')}, or: {other.message}"
@@ -173,7 +173,7 @@ def _finding(line: Any, given: dict[str, Any]) -> Finding:
 
 
 def _names_at(path: list[int | str], value: Any) -> list[str]:
-    """The fields that the object at a path may have."""
+    """Return the possible fields of the object at a path."""
     models: list[type[BaseModel]] = [Document]
     for part in path:
         value = value[part]

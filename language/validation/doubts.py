@@ -1,8 +1,8 @@
-"""Expressions that can be evaluated, and hardly give what their author had in mind.
+"""Expressions that can be evaluated, but hardly as their author intended.
 
-What is known beforehand is what the answers of lookups have, and what other steps give. A name that is not
-there is null, which is no error when it runs: only here can it be told. And null differs from every value,
-so that `country != 'DE'` is true where nobody knows the country.
+The shapes of lookups' answers, and of other steps' outputs, are known in advance. A missing name evaluates to
+null, which is no error at run time, so it can only be detected here. And null differs from every value, so
+`country != 'DE'` is true if the country is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from language.validation.checks import FOR_EACH, Sources
 from language.validation.sources import ITEM, Source
 
 Answers = Mapping[str, Shape]
-"""Kind of lookup → what is known of its answers."""
+"""Kind of lookup → the shape of its answers."""
 
 _MOST_NAMES = 20
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -37,19 +37,19 @@ _OUTPUTS = {
     "emit": Shape(False, {"event_id": ANYTHING, "webhooks": _GIVEN}),
 }
 _OF_KEYS = Shape(False, {"new": _GIVEN, "known": _GIVEN})
-# What an answer has that a dry run has made up, and an item that failed where the others go on.
+# The mark of an answer that a dry run made up, and of a failed item among others that continue.
 _MADE_UP, _FAILED = {"sample": ANYTHING}, {"error": ANYTHING}
 
 
 def doubts_of(definition: Definition, sources: Sources, answers: Answers) -> Iterator[Finding]:
-    """Fields that are never there (`unknown_output_field`), and null that passes for a value (`null_trap`).
+    """Yield findings for missing fields (`unknown_output_field`), and null used as a value (`null_trap`).
 
     Args:
-        definition: whose steps may be UnreadSteps.
+        definition: its steps may be UnreadSteps.
         sources: of the definition.
-        answers: what is known of those of lookups; of other kinds than these nothing is.
+        answers: the shapes of lookups' answers; other kinds are unknown.
     """
-    # Of what is not in here nothing is known, and it is never null: `run`, `workflow`.
+    # Names that are not listed here are unknown and never null: `run`, `workflow`.
     scope = {"trigger": _GIVEN, "request": _GIVEN, _STEPS: Shape(False, {})}
     for index, step in enumerate(definition.steps):
         pointer, item = f"/steps/{index}", _GIVEN
@@ -64,7 +64,7 @@ def doubts_of(definition: Definition, sources: Sources, answers: Answers) -> Ite
             if place == f"/{FOR_EACH}":
                 item = (shapes[place].items or ANYTHING)._replace(nullable=False)
             for doubt in doubts:
-                # That there is no such step is an error.
+                # A missing step is an error, not a doubt.
                 if doubt.place[:-1] != (_STEPS,):
                     yield _finding(source, doubt)
         scope[step.id] = output = _output(step, answers, shapes)
@@ -73,7 +73,7 @@ def doubts_of(definition: Definition, sources: Sources, answers: Answers) -> Ite
 
 
 def _output(step: StepBase, answers: Answers, shapes: Mapping[str, Shape]) -> Shape:
-    """What is known of the output of a step, given the shapes of its expressions by their places in it."""
+    """Return the shape of a step's output, given the shapes of its expressions by their places in it."""
     shape = _OUTPUTS.get(getattr(step, "type", ""), ANYTHING)
     if isinstance(step, RememberStep) and step.config.keys is not None:
         shape = _OF_KEYS
@@ -119,7 +119,7 @@ def _unknown(doubt: Doubt) -> str:
 
 
 def _meant(doubt: Doubt, name: str) -> str:
-    """The field of this name further down, if there is one alone; what is spelt like it; else all."""
+    """Return a hint: the only nested field of this name; else similar names; else all names."""
     fields = [one for one in doubt.shape.fields or () if _NAME.fullmatch(one)]
     deeper = [".".join(map(_quoted, path)) for path in doubt.shape.paths() if path[-1] == name]
     meant = deeper if len(deeper) == 1 else [_quoted(one) for one in near(name, fields)]
@@ -130,7 +130,7 @@ def _meant(doubt: Doubt, name: str) -> str:
 
 
 def _written(place: Place) -> str:
-    """A place as an expression has it: within an element, from there on; without names that may be data."""
+    """Return a place in the notation of expressions: within an element relative to it, without data names."""
     if EACH in place[:-1]:
         place = place[len(place) - place[::-1].index(EACH) :]
     if not all(_NAME.fullmatch(name) or _ELEMENT.fullmatch(name) for name in place):

@@ -1,4 +1,4 @@
-"""Steps that can never run, whatever comes: they hang on a condition whose outcome is known beforehand."""
+"""Steps that can never run, because they depend on a condition whose outcome is known in advance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NODES = 10_000
 
 
 def unreachable_steps(definition: Definition) -> Iterator[Finding]:
-    """The steps on branches that are never taken, and those that depend on a condition that is never true.
+    """Yield the steps on branches that are never taken, or that depend on a condition that is never true.
 
     These are the rules of `dataflow.RowState`, for what is the same in every run.
     """
@@ -22,7 +22,7 @@ def unreachable_steps(definition: Definition) -> Iterator[Finding]:
     branch_of = {
         m: (branch.step_id, branch.outcome) for branch in branches_of(definition) for m in branch.members
     }
-    # One for all: who sends a definition to be checked must not make it work for seconds.
+    # One budget for all, so that checking a definition never takes seconds.
     budget = Budget(nodes=_NODES)
     outcomes: dict[str, str] = {}
     stops: dict[str, str] = {}
@@ -49,7 +49,7 @@ def unreachable_steps(definition: Definition) -> Iterator[Finding]:
 
 
 def _constant(text: str, budget: Budget) -> bool | None:
-    """Whether an expression that reads nothing is true; None if it reads something, or always fails."""
+    """Return whether an expression without references is true; None if it has some, or always fails."""
     try:
         expression = expressions.compile(text)
         if expression.references:

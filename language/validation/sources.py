@@ -1,4 +1,4 @@
-"""Where expressions stand in a definition: what each reads, or what is wrong with it."""
+"""The expressions of a definition: their references, or their errors."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from language.expressions import Expression, ExpressionError, Reference
 from language.findings import Finding
 
 ITEM = "item"
-"""The root of the scope that is there in a step with `for_each` alone."""
+"""The root of the scope that exists only in a step with `for_each`."""
 RESUME_URLS = "resume_urls"
 """The member of `run` that only webhook steps can read."""
 
 
 class Source(NamedTuple):
-    """An expression in a definition and where it stands.
+    """An expression in a definition and its place.
 
     Attributes:
-        expression: as it is compiled.
+        expression: in its compiled form.
         secret: the name, if it is the `secrets.NAME` of a template; else None.
-        is_field: whether it is the `field` of a lookup: names with dots between.
-        offset: of the expression in the string that it stands in, in characters.
+        is_field: whether it is the `field` of a lookup: names separated by dots.
+        offset: of the expression in its string, in characters.
     """
 
     pointer: str
@@ -34,12 +34,12 @@ class Source(NamedTuple):
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What it reads from the scope; a secret is not in there."""
+        """The parts of the scope that it reads; a secret is not among them."""
         return () if self.secret else self.expression.references
 
 
 def compiled(pointer: str, text: str, *, is_field: bool = False, key: str | None = None) -> Source | Finding:
-    """The expression at a pointer, in a mapping under a key; what is wrong with it if it does not compile."""
+    """Return the compiled expression at a pointer, in a mapping under a key; or its error."""
     try:
         expression = field_expression(text) if is_field else expressions.compile(text)
     except ExpressionError as error:
@@ -48,7 +48,7 @@ def compiled(pointer: str, text: str, *, is_field: bool = False, key: str | None
 
 
 def in_template(pointer: str, value: Any) -> Iterator[Source | Finding]:
-    """The expressions of the template at a pointer."""
+    """Yield the expressions of the template at a pointer."""
     template, errors = templates.read_template(value)
     for error in errors:
         yield Finding(pointer + error.pointer, error.code, error.message)
@@ -58,15 +58,15 @@ def in_template(pointer: str, value: Any) -> Iterator[Source | Finding]:
 
 
 def step_read(reference: Reference) -> str | None:
-    """The step that a reference reads, or the root that is none."""
+    """Return the step that a reference reads, or another root."""
     return next(iter(reference.path), None) if reference.root == "steps" else reference.root
 
 
 def reads_resume_url(reference: Reference) -> bool:
-    """Say whether a reference reads URLs by which a run is resumed."""
+    """Return whether a reference reads URLs by which a run is resumed."""
     return reference.root == "run" and reference.path[:1] == (RESUME_URLS,)
 
 
 def readable(sources: Iterable[Source | Finding]) -> Iterator[Source]:
-    """Those that compile."""
+    """Yield the sources that compile."""
     return (source for source in sources if isinstance(source, Source))

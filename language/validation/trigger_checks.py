@@ -1,4 +1,4 @@
-"""What no single field of a webhook trigger shows: what its `dedupe` and its `respond` read, its secret."""
+"""The checks across fields of a webhook trigger: its `dedupe`, `respond` and secret."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEDUPE, _RESPOND = "/trigger/dedupe", "/trigger/respond"
 
 
 def sources_of(definition: Definition) -> list[Source | Finding]:
-    """Every expression of the trigger; in place of one that does not compile, what is wrong with it."""
+    """Return every expression of the trigger; for one that does not compile, its error."""
     trigger = definition.trigger
     if not isinstance(trigger, WebhookTrigger):
         return []
@@ -30,12 +30,12 @@ def sources_of(definition: Definition) -> list[Source | Finding]:
 def errors_of(
     definition: Definition, sources: Iterable[Source | Finding], secrets: Collection[str] | None
 ) -> Iterator[Finding]:
-    """All that is wrong with the trigger of a definition.
+    """Yield all errors in the trigger of a definition.
 
     Args:
-        definition: whose it is.
+        definition: the definition.
         sources: of the trigger.
-        secrets: the names of the account's secrets; None where they are not known.
+        secrets: the names of the account's secrets; None if unknown.
     """
     trigger = definition.trigger
     if not isinstance(trigger, WebhookTrigger):

@@ -9,7 +9,7 @@ branch_labels = None
 depends_on = None
 
 
-# Rows of these tables are written once: the database itself refuses to change them.
+# Rows of these tables are written once: the database refuses to change them.
 _WRITTEN_ONCE = {"audit_log": "update", "credit_entries": "update or delete"}
 _REFUSE = """
 create or replace function refuse_change() returns trigger language plpgsql as $$

@@ -1,4 +1,4 @@
-"""Runs that have not ended by workflow, and those of the rarer statuses by account."""
+"""Unfinished runs by workflow, and runs of the rarer statuses by account."""
 
 import sqlalchemy as sa
 from alembic import op

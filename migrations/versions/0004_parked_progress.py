@@ -1,4 +1,4 @@
-"""What a parked run had under way is kept whole; runs under way know what they have cost."""
+"""The full progress of parked runs, and the cost of unfinished ones."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""Runs are counted as they change, so that nobody has to count them all."""
+"""Counters of runs, updated with each change, so that counting needs no scan."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""A sealed row by which every start knows the right root key from a wrong one."""
+"""A sealed row by which every start detects a wrong root key."""
 
 import sqlalchemy as sa
 from alembic import op

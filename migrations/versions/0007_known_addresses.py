@@ -1,4 +1,4 @@
-"""Addresses from which accounts logged in, so that the guesses of others do not keep their people out."""
+"""Addresses from which accounts logged in, so that attackers elsewhere cannot lock the owners out."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -16,7 +16,7 @@ def upgrade() -> None:
         sa.Column("filling", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
-    # As it is, in pages of the table itself: neither compressed nor moved elsewhere.
+    # Stored in the table's own pages: neither compressed nor moved elsewhere.
     op.execute("alter table write_probe alter column filling set storage plain")
 
 

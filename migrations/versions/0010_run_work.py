@@ -1,4 +1,4 @@
-"""What has not ended is work, in narrow rows of its own; `runs` is what was asked for and what came of it."""
+"""Unfinished runs as narrow rows of work; `runs` keeps their inputs and results."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0009"
 branch_labels = None
 depends_on = None
 
-# While a run is work, it is counted where it is; when it ends, it moves from one table to the other.
+# An unfinished run is counted in the table of work; when it ends, it moves to the other table.
 _COUNT = """
 create or replace function count_runs() returns trigger language plpgsql as $$
 begin
@@ -37,7 +37,8 @@ _SEEN = {
     "update": "old table as former new table as changed",
     "delete": "old table as former",
 }
-# Every unfinished run is queued, also one that waits: who claims it finds in its progress until when.
+# Every unfinished run is queued, even a waiting one: the claiming worker finds the time of its wait in its
+# progress.
 _TAKE_OVER = """
 insert into run_work (run_id, account_id, automation_id, lane_id, status, started_at, begun, available_at,
                       bytes, progress)
@@ -148,7 +149,7 @@ def _make_batches() -> None:
 
 
 def _narrow_runs() -> None:
-    # With what says how far a run is, so go the indexes and the constraint that speak of it.
+    # The indexes and the constraint on a run's progress move with those columns.
     for name in ("waiting_in_lane", "at_work", "batch", "wake", "cancel", "unfinished", "rare_status"):
         op.drop_index(f"ix_runs_{name}", table_name="runs")
     op.drop_constraint("ck_runs_status", "runs", type_="check")
@@ -177,7 +178,7 @@ update runs r set output = case when s.gathered then (
   else s.output end
 from run_steps s where s.run_id = r.id and s.step_id = r.output_of
 """
-# Progress that was written since says nothing to the code of that time: it begins such steps anew.
+# Earlier code cannot read progress written since: it restarts such steps.
 _QUEUE_AGAIN = """
 update runs r set status = 'queued', lane_id = w.lane_id, started_at = w.started_at, progress = w.progress,
   attempts = case when w.begun then 1 else 0 end
@@ -243,7 +244,7 @@ _FORMER_INDEXES = (
 
 
 def _make_former_tables() -> None:
-    """As the revision before leaves them; nobody had used them."""
+    """Restore the tables of the previous revision, which were not in use yet."""
     op.drop_index("ix_batches_at_work", table_name="batches")
     op.drop_constraint("fk_batches_account_id_accounts", "batches", type_="foreignkey")
     for name in ("probed_at", "parked", "trigger", "runs", "lane_id", "account_id"):

@@ -1,4 +1,4 @@
-"""The claim: which runs are served next is decided where all workers meet."""
+"""The claim of runs, which the database decides for all workers."""
 
 from alembic import op
 
@@ -7,8 +7,8 @@ down_revision = "0010"
 branch_labels = None
 depends_on = None
 
-# Several statements, each with a snapshot of its own: what is counted after the locks is what the holder of
-# the locks before has committed. In one statement too many runs are admitted.
+# Several statements with a snapshot each: the count after the locks then includes what the previous holder of
+# the locks has committed. A single statement would admit too many runs.
 CLAIM_RUNS = """
 create function claim_runs(
   p_batch uuid, p_executor uuid, p_worker uuid, p_rows int, p_bytes bigint, p_window int,

@@ -1,4 +1,4 @@
-"""History in weekly partitions, so that what is too old is dropped instead of deleted; dedupe keys apart."""
+"""History in weekly partitions, so that old rows are dropped instead of deleted; dedupe keys apart."""
 
 from alembic import op
 
@@ -7,7 +7,7 @@ down_revision = "0011"
 branch_labels = None
 depends_on = None
 
-# Each with the column that it is divided by: the id of a run, which begins with its time.
+# Each with its partition column: the id of a run, which begins with its time.
 _TABLES = {"runs": "id", "run_steps": "run_id", "run_step_items": "run_id"}
 _PRIMARY_KEYS = {"runs": "id", "run_steps": "run_id, step_id", "run_step_items": "run_id, step_id, item"}
 _INDEXES = {
@@ -30,8 +30,8 @@ create function first_id(moment timestamptz) returns uuid language sql immutable
   select (lpad(to_hex(floor(extract(epoch from moment) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
 $$
 """
-# A table that is attached locks nobody out, as one that is made as a partition does. Weeks begin on Mondays,
-# in UTC. The time of an id is held to be that of the insert, so that nothing comes to a week that is over.
+# Attaching a table blocks no other transaction, unlike creating it as a partition. Weeks begin on Mondays, in
+# UTC. The time of an id counts as that of the insert, so that no row belongs to a past week.
 _MAKE_PARTITIONS = """
 create function make_history_partitions(ahead interval) returns void language plpgsql as $$
 declare
@@ -64,7 +64,7 @@ begin
   end loop;
 end $$
 """
-# What is being detached is no longer read, but still stands here.
+# A partition that is being detached is no longer read, but is still listed here.
 _PARTITIONS = r"""
 create view history_partitions as
 select p.relname::text as parent, c.relname::text as name, i.inhdetachpending as detaching,
@@ -72,7 +72,7 @@ select p.relname::text as parent, c.relname::text as name, i.inhdetachpending as
 from pg_inherits i join pg_class c on c.oid = i.inhrelid join pg_class p on p.oid = i.inhparent
 where i.inhparent in ('runs'::regclass, 'run_steps'::regclass, 'run_step_items'::regclass)
 """
-# The week to come begins after all that there is, also where a clock was ahead.
+# The coming week begins after all existing rows, even if a clock was ahead.
 _ATTACH_FORMER = """
 do $$
 declare
@@ -116,7 +116,7 @@ def upgrade() -> None:
         op.execute("drop table runs_before, run_steps_before, run_step_items_before")
     op.execute("select make_history_partitions('30 days')")
     _count()
-    # Whatever the statistics of a young partition say: a claimed run is found by its id.
+    # A claimed run must be found by its id, whatever the statistics of a young partition suggest.
     op.execute("alter function claim_runs set enable_hashjoin = off set enable_mergejoin = off")
 
 

@@ -1,4 +1,4 @@
-"""Workers tell how far their event loop lags."""
+"""The lag of each worker's event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events, the endpoints that want them, and their deliveries; all written by one function."""
+"""Events, the endpoints subscribed to them, and their deliveries; all written by one function."""
 
 from alembic import op
 
@@ -62,14 +62,14 @@ create table delivery_batches (
 ) with (fillfactor = 50);
 create index ix_delivery_batches_unstarted on delivery_batches (probed_at) where started_at is null
 """
-# Ids that begin with the time, by the clock that chooses the partition.
+# Ids that begin with the time, by the clock that selects the partition.
 _IDS = """
 create function time_ordered_id() returns uuid language sql volatile as $$
   select (lpad(to_hex(floor(extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
           || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid
 $$
 """
-# What an endpoint may have asked for that means this type: all, a prefix, the type.
+# The subscriptions that match this type: all, a prefix, the type.
 _PATTERNS = """
 create function event_patterns(type text) returns text[] language sql immutable strict parallel safe as $$
   select array['*', type] || array(
@@ -78,8 +78,8 @@ create function event_patterns(type text) returns text[] language sql immutable 
     where n < cardinality(parts))
 $$
 """
-# An event that nobody asked for is not kept: nothing would ever read it. An endpoint that is deleted at this
-# moment is waited for. The dispatchers are told at the commit; causes that have takers are few.
+# An event without a subscriber is not stored, because nothing would read it. The function waits for an
+# endpoint that is being deleted. Dispatchers are notified at the commit; few events have subscribers.
 _EMIT = """
 create function emit_events(p_ids uuid[], p_accounts uuid[], p_types text[], p_data json[]) returns integer
 language plpgsql volatile as $$

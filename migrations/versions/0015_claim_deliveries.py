@@ -1,4 +1,4 @@
-"""The claim of deliveries: which go next, of all endpoints together, is decided where all workers meet."""
+"""The claim of deliveries, which the database decides for all workers and endpoints."""
 
 from alembic import op
 
@@ -7,7 +7,8 @@ down_revision = "0014"
 branch_labels = None
 depends_on = None
 
-# One claim after the other: each counts what those before it have taken. It waits for no other lock.
+# Claims run one after the other: each counts those that earlier ones have taken. A claim waits for no other
+# lock.
 _CLAIM = """
 create function claim_deliveries(
   p_batch uuid, p_rows int, p_window int, p_account_window int, p_strikes int, p_throttled_rows int,

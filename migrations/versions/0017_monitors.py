@@ -1,4 +1,4 @@
-"""Monitors, their targets, their runs, and what is known of their targets."""
+"""Monitors, their targets, their runs, and the snapshots of their targets."""
 
 from alembic import op
 

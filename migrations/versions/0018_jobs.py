@@ -1,4 +1,4 @@
-"""Bulk jobs: the rows that were given, what is looked up, and what was found."""
+"""Bulk jobs: the given rows, the lookup settings, and the results."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""What steps wait for, and what workflows remember; and how many runs of one are under way."""
+"""The waits of steps, the memory of workflows, and the number of a workflow's unfinished runs."""
 
 from importlib import import_module
 
@@ -27,7 +27,7 @@ create table remembered_keys (
 );
 create index ix_remembered_keys_expires_at on remembered_keys (expires_at)
 """
-# Whatever ends the wait of a run does this to it. One that is at work learns of it from `woken`.
+# Every end of a run's wait calls this. A run at work learns of it from `woken`.
 _WAKE_RUNS = """
 create function wake_runs(p_runs uuid[]) returns setof uuid language sql volatile as $$
   update run_work w set woken = true,
@@ -39,8 +39,8 @@ create function wake_runs(p_runs uuid[]) returns setof uuid language sql volatil
   returning w.run_id
 $$
 """
-# The runs that others have begun as steps, and those that these have, are of no use without them. The caller
-# has locked these others.
+# Runs that were begun as steps, and their own ones, are useless without their parents. The caller has locked
+# the parents.
 CANCEL_CHILDREN = """
 create function cancel_children(p_parents uuid[]) returns setof uuid language plpgsql volatile as $$
 declare
@@ -65,8 +65,8 @@ begin
     returning r.id;
 end $$
 """
-# What a workflow names for this runs once for each of its runs that has failed, if it is active. What fails
-# in such a run starts nothing; nor does what is too far down, for two workflows may name each other.
+# The workflow named for failures runs once for each failed run, if it is active. A failure in such a run
+# starts nothing, and neither does one too deep, because two workflows may name each other.
 _START_AFTER_FAILURE = """
 create function start_after_failure(r runs, workflow_name text, p_handler uuid, p_priority int, p_deepest int)
 returns uuid language plpgsql volatile as $$
@@ -100,7 +100,7 @@ begin
   return made;
 end $$
 """
-# As before; but a workflow that says how many of its runs may be under way begins no more than these.
+# As before, but a workflow with a limit on concurrent runs begins no more than that.
 CLAIM_RUNS = """
 create function claim_runs(
   p_batch uuid, p_executor uuid, p_worker uuid, p_rows int, p_bytes bigint, p_window int,
@@ -292,5 +292,5 @@ def downgrade() -> None:
 
 
 def _find_by_id(function: str) -> None:
-    """Whatever the statistics of a young partition say: a claimed run is found by its id."""
+    """Make the function find a claimed run by its id, whatever the statistics of a young partition."""
     op.execute(f"alter function {function} set enable_hashjoin = off set enable_mergejoin = off")

@@ -1,4 +1,4 @@
-"""Ingest tokens that were replaced, and work for a while."""
+"""Replaced ingest tokens, which stay valid for a while."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""When workflows with a schedule are due."""
+"""The due times of workflows with a schedule."""
 
 from alembic import op
 

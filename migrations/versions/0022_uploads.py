@@ -1,4 +1,4 @@
-"""Uploads: files that were sent to workflows, and which runs they became."""
+"""Uploads: files that were sent to workflows, and the runs made of them."""
 
 from alembic import op
 

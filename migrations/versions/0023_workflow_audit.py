@@ -1,4 +1,4 @@
-"""What happened to the workflows of an account is found among much else that did."""
+"""An index for the audit log of an account's workflows."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""The audit log says by which door a change came in."""
+"""The source of each change in the audit log."""
 
 import sqlalchemy as sa
 from alembic import op

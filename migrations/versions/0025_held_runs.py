@@ -1,4 +1,4 @@
-"""Runs beyond their workflow's limit leave the queue; no statement locks rows and reads partitions too."""
+"""Held runs, over their workflow's limit, outside the queue; no statement locks rows and reads partitions."""
 
 from importlib import import_module
 
@@ -29,8 +29,8 @@ create function count_under_way(p_automation uuid) returns bigint language sql s
     where l.automation_id = p_automation) as under_way
 $$
 """
-# One entry for each run that may begin: the oldest of the workflow's held runs, the first priority first.
-# Should these be too many, the claim holds them again; a sweep finds those that nobody has promoted.
+# One entry for each run that may begin: the oldest held run of the workflow, by priority. If there are too
+# many, the claim holds them again; a sweep finds those that were not promoted.
 _PROMOTE_HELD = """
 create function promote_held(p_automations uuid[]) returns bigint language sql volatile as $$
   with freed as (
@@ -80,8 +80,8 @@ begin
   return query delete from run_work w where w.run_id = any(p_runs) returning w.run_id;
 end $$
 """
-# As before, but runs of workflows that are at their limit are held, who gets nothing goes to the back, and
-# what was claimed is read in a statement of its own.
+# As before, but runs of workflows at their limit are held, an account without a claim moves to the back, and
+# the claimed runs are read in a separate statement.
 _CLAIM_RUNS = """
 create or replace function claim_runs(
   p_batch uuid, p_executor uuid, p_worker uuid, p_rows int, p_bytes bigint, p_window int,
@@ -307,5 +307,5 @@ def downgrade() -> None:
 
 
 def _find_by_id(function: str) -> None:
-    """Whatever the statistics of a young partition say: a claimed run is found by its id."""
+    """Make the function find a claimed run by its id, whatever the statistics of a young partition."""
     op.execute(f"alter function {function} set enable_hashjoin = off set enable_mergejoin = off")

@@ -1,4 +1,4 @@
-"""Processes that serve announce which root keys they hold."""
+"""The root keys that each serving process holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ids of calls have another separator: runs that were accepted before keep theirs."""
+"""Another separator in the ids of calls: runs that were accepted before keep theirs."""
 
 from alembic import op
 

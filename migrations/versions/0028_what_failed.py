@@ -1,4 +1,4 @@
-"""What failed of a run: how many items of its steps, and the earlier attempts at its calls."""
+"""The failures of a run: the failed items of its steps, and the earlier attempts at its calls."""
 
 from importlib import import_module
 

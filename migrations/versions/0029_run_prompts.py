@@ -1,4 +1,4 @@
-"""What steps that wait ask of whoever resumes them."""
+"""The questions of waiting steps to the people who resume them."""
 
 from alembic import op
 

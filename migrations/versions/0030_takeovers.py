@@ -1,4 +1,4 @@
-"""A run says how often a worker that had it was lost, and when last."""
+"""The number and time of losses of a worker that had a run."""
 
 import sqlalchemy as sa
 from alembic import op

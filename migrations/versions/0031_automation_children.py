@@ -1,4 +1,4 @@
-"""Which workflows run which others, and how many an account has, are known without reading definitions."""
+"""The references between workflows and their number per account, readable without definitions."""
 
 from alembic import op
 
@@ -15,7 +15,7 @@ create table automation_children (
   constraint pk_automation_children primary key (automation_id, child_id)
 )
 """
-# What names no other workflow is left out before it is parsed.
+# Definitions that name no other workflow are skipped before parsing.
 _BACKFILL = r"""
 insert into automation_children (automation_id, child_id, account_id)
 select distinct a.id, (s->'config'->>'workflow_id')::uuid, a.account_id

@@ -1,4 +1,4 @@
-"""What a version changed is stored with it. Versions of before are compared when they are first listed."""
+"""The changes of a version, stored with it. Older versions are compared when first listed."""
 
 from alembic import op
 

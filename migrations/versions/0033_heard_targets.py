@@ -1,4 +1,4 @@
-"""A run of a monitor counts the targets of which something was heard: those are charged."""
+"""The number of targets of a monitor's run that were heard: those are charged."""
 
 import sqlalchemy as sa
 from alembic import op

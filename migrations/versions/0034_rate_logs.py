@@ -1,4 +1,4 @@
-"""Rate limits log when requests were admitted, so that any window holds at most the stated number."""
+"""Rate limits with logs of admitted requests, so that any window holds at most the stated number."""
 
 from alembic import op
 

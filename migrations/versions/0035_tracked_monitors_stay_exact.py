@@ -1,4 +1,4 @@
-"""Monitors that name what they track go on to hear of every difference: default tolerances are new."""
+"""Exact comparison for monitors that name their tracked fields: default tolerances are new."""
 
 import json
 
@@ -9,7 +9,7 @@ down_revision = "0034"
 branch_labels = None
 depends_on = None
 
-# Not `ssl.issuer`, where authorities that sign by turns were no change before.
+# Not `ssl.issuer`, where alternating authorities were no change before.
 _MOVED_BY_DEFAULT = {
     "email": ["publications.cited_by"],
     "phone": ["validation.minimum_age"],

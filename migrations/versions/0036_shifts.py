@@ -1,4 +1,4 @@
-"""Shifts: a worker has one lease for all runs that it takes forward, and claims from many queues at once."""
+"""Shifts: a worker has one lease for all its runs, and claims from many queues at once."""
 
 from importlib import import_module
 
@@ -40,7 +40,7 @@ create table versions_aside (
   constraint pk_versions_aside primary key (automation_id, version)
 )
 """
-# What is at work, or waits, belongs to no batch any more.
+# Runs at work or waiting no longer belong to a batch.
 _MOVE = """
 insert into run_starts (automation_id, runs, last_at)
 select automation_id, sum(runs_total), max(served_at) from lanes where served_at is not null

@@ -1,4 +1,4 @@
-"""Monitors and lists have conditions on changes. Monitors with tracked fields stay exact."""
+"""Conditions on changes for monitors and lists. Monitors with tracked fields stay exact."""
 
 import json
 
@@ -11,7 +11,7 @@ down_revision = "0036"
 branch_labels = None
 depends_on = None
 
-# They rotate by default now. As in 0035, monitors that name what they track go on as before.
+# They rotate by default now. As in 0035, monitors that name their fields stay exact.
 _ROTATE_BY_DEFAULT = ("hosting.asn", "hosting.asn_name", "hosting.company")
 
 

@@ -1,4 +1,4 @@
-"""Monitors go at the pace of their sources, and say which of these they could not hear."""
+"""Monitors that follow the pace of their sources, and list the silent ones."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -35,7 +35,7 @@ def upgrade() -> None:
         sa.Column("emitted_at", sa.DateTime(timezone=True)),
     )
 
-    # The field is new, and moves within 100 by default. As in 0038, what names its fields stays exact.
+    # The field is new, and tolerates 100 by default. As in 0038, monitors that name their fields stay exact.
     op.execute(
         "update monitors set tolerance = ('{\"location.accuracy_km\": 0}'::jsonb || tolerance::jsonb)::json"
         " where monitor_type = 'ip' and cardinality(tracked_fields) > 0"

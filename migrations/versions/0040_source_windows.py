@@ -1,4 +1,4 @@
-"""Sources have several windows of requests, and accounts that wait for one take turns."""
+"""Several rate windows per source, with turns for the accounts that wait."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""Suspects of one version count as one when a worker is lost; workers say whether they reach Temporal."""
+"""A count of suspects per version when a worker is lost, and each worker's connection to Temporal."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""Sources that refuse for ever are given up, few accounts have turns, and jobs name who was left out."""
+"""An end to waiting for sources that always refuse, turns for fewer accounts, and jobs' left-out sources."""
 
 from alembic import op
 

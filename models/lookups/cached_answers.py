@@ -43,7 +43,7 @@ class AnswerKey:
 
 
 @dataclass(frozen=True)
-class CachedAnswer:
+class StoredAnswer:
     """A cached answer from the table. Times are Unix seconds."""
 
     key: AnswerKey
@@ -78,7 +78,7 @@ select null, null, identifier_hash, null, null, null, null from suppressions whe
 
 async def read(
     connection: Connection, keys: Sequence[AnswerKey], persons: Sequence[bytes] = ()
-) -> tuple[list[CachedAnswer], set[bytes]]:
+) -> tuple[list[StoredAnswer], set[bytes]]:
     """Return the cached answers for `keys`, fresh or stale, and the suppressed hashes of `persons`."""
     cursor = await connection.execute(
         _READ,
@@ -89,14 +89,14 @@ async def read(
             list(persons),
         ),
     )
-    kept: list[CachedAnswer] = []
+    kept: list[StoredAnswer] = []
     suppressed: set[bytes] = set()
     for row in await cursor.fetchall():
         if row["source"] is None:
             suppressed.add(row["query_hash"])
         else:
             key = AnswerKey(row.pop("source"), row.pop("parser_version"), row.pop("query_hash"))
-            kept.append(CachedAnswer(key, **row))
+            kept.append(StoredAnswer(key, **row))
     return kept, suppressed
 
 

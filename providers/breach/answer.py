@@ -8,7 +8,7 @@ from models.lookups.lookups import LookupAnswer
 
 
 class BreachAnswer(LookupAnswer):
-    """The known breaches that an address is in. `services` and `exposed_data` are there if there are any.
+    """The known breaches that an address is in. `services` and `exposed_data` are omitted if there are none.
 
     Breaches that a source counts without naming them are in `breaches` alone.
     """

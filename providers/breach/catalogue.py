@@ -1,7 +1,7 @@
 """The titles of breaches: Have I Been Pwned's public catalogue, a dataset on this machine.
 
-Each source writes the name of a breach in its own way: by title, by a short name, by the domain that was
-breached. The catalogue has all three. Where it is missing, names stay as they are.
+Sources name one breach in different ways: by title, by a short name, by the domain that was breached. The
+catalogue has all three. Without it, names stay as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _Source = TypeVar("_Source", bound=RemoteSource)
 
 
 class _Breach(BaseModel):
-    """What is read of an entry; see https://haveibeenpwned.com/API/v3#BreachModel. `Domain` may be empty."""
+    """The used fields of an entry; see https://haveibeenpwned.com/API/v3#BreachModel.
+
+    `Domain` may be empty.
+    """
 
     Name: str
     Title: str
@@ -35,20 +38,20 @@ class _Breach(BaseModel):
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The breaches that are known. `titles`: name, title or domain, without case and punctuation → title."""
+    """The known breaches. `titles`: name, title or domain, without case and punctuation → title."""
 
     titles: Mapping[str, str]
 
     def title(self, name: str) -> str:
-        """The title of the breach that is called `name`; where none is, `name`."""
+        """Return the title of the breach that is called `name`, or `name` if it is unknown."""
         return self.titles.get(bare_name(name), name)
 
 
 def build(download: Path, folder: Path) -> dict[str, Path]:
-    """Keep the names of the breaches.
+    """Build the catalogue of breach names.
 
     Raises:
-        ValueError: if it is not that catalogue, or nearly nothing is in it.
+        ValueError: if it is not that catalogue, or nearly empty.
     """
     breaches = TypeAdapter(list[_Breach]).validate_json(read(download)["breaches"])
     if len(breaches) < _FEWEST:
@@ -67,7 +70,7 @@ def _titles(breaches: Iterable[_Breach]) -> dict[str, str]:
     for domain, there in domains.items():
         for breach in there:
             titles.setdefault(bare_name(breach.Name), breach.Title)
-        # A domain that was breached more than once stands for the breach that bears its name, or for none.
+        # If a domain was breached more than once, it maps to the breach of the same name, or to none.
         named = [one for one in there if bare_name(one.Name) == bare_name(domain.partition(".")[0])]
         own = there if len(there) == 1 else named
         if domain and len(own) == 1:
@@ -76,12 +79,12 @@ def _titles(breaches: Iterable[_Breach]) -> dict[str, str]:
 
 
 def opened(files: Mapping[str, Path]) -> Catalogue:
-    """The installed catalogue."""
+    """Read the installed catalogue."""
     return Catalogue(orjson.loads(files["titles"].read_bytes()))
 
 
 def titled(source: _Source, field: str = "services") -> _Source:
-    """The source with the breaches in `field` under their titles."""
+    """Return the source with the breaches in `field` replaced by their titles."""
 
     @wraps(source.fetch)
     async def fetch(query: Query, context: Context) -> Any:
@@ -102,7 +105,7 @@ DATASET = Dataset(
     origins=(
         Lists(
             "Have I Been Pwned",
-            "breachcatalogue",  # the setting of `hibp` leads to another path
+            "breachcatalogue",  # the setting of `hibp` names another path
             {"breaches": "https://haveibeenpwned.com/api/v3/breaches"},
             "CC BY 4.0",
         ),

@@ -1,4 +1,4 @@
-"""The sorts of data that a breach exposed: sources spell them in several ways."""
+"""The sorts of data that a breach exposed, which sources spell differently."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from models.names import bare_name
 
-# Their spellings, without case and punctuation → that of Have I Been Pwned.
+# Other spellings, without case and punctuation → the spelling of Have I Been Pwned.
 _USUAL = {
     "address": "Physical addresses",
     "birthdate": "Dates of birth",
@@ -32,7 +32,7 @@ _USUAL = {
 
 
 def usual(names: Iterable[str]) -> list[str]:
-    """The usual name of each sort of data, each once."""
+    """Return the usual name of each sort of data, each once."""
     plain = (name.strip().replace("_", " ") for name in names)
     return list(
         dict.fromkeys(_USUAL.get(bare_name(name), name[:1].upper() + name[1:]) for name in plain if name)

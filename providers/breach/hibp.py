@@ -1,8 +1,7 @@
 """Have I Been Pwned: the breaches that an address is in. It needs a key.
 
-Left out are breaches that are made up, and sensitive ones, which would tell more of a person than that their
-data was stolen. Lists of spam recipients and retired breaches are told as such. Status 404 says that there is
-none.
+Fabricated breaches are left out, and so are sensitive ones, which would reveal more about a person than the
+theft of their data. Spam lists and retired breaches are marked as such. Status 404 means no breach.
 """
 
 from __future__ import annotations

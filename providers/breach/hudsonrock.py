@@ -1,7 +1,7 @@
-"""Hudson Rock: whether a computer on which the address was in use was infected by an infostealer. No key.
+"""Hudson Rock: whether an infostealer infected a computer on which the address was in use. No key.
 
-Its answers hold logins and passwords, partly masked, names of computers and their addresses. Of all that
-only the fact is read; the rest is dropped here, before anything is kept.
+Its answers hold partly masked logins and passwords, and names and addresses of computers. Only the fact of
+the infection is read; the rest is dropped here, before anything is stored.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ SOURCE = rest(
             date(2026, 11, 21),
             second_hand=True,
         ),
-        proves_absence=False,  # it knows of infected computers, and of no other breach
+        proves_absence=False,  # it knows infected computers, and no other breaches
         base_url="https://cavalier.hudsonrock.com",
         personal=True,
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rates=(Rate(5, 5),),  # they publish none
+        rates=(Rate(5, 5),),  # the vendor publishes none
     ),
     Get(path="/api/json/v2/osint-tools/search-by-email", params={"email": "{query}"}),
     parse,

@@ -1,6 +1,6 @@
 """The kind `breach`: its sources in the order of precedence, and how their fields become one answer.
 
-Sources write the name of one breach in several ways; by its title in the catalogue, it counts once.
+Sources name one breach in different ways; its title in the catalogue makes it count once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NONE_SO_FAR = "Nobody who has answered knows of a breach that contains this add
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
-    """How many breaches there are. The lists are there once there are any, although a source names none."""
+    """Return the number of breaches, and empty lists where sources count breaches without naming them."""
     services: list[str] = fields.get("services", [])
     found: dict[str, tuple[Any, str | None]] = {"breaches": (len(services), "services")} if services else {}
     if services or fields.get("breaches"):
@@ -33,7 +33,7 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
 
 
 def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
-    """How many breaches there are in words; and who has not answered, and so may know of others."""
+    """Return the number of breaches in words, and the silent sources, which may know of others."""
     services: list[str] = fields.get("services", [])
     if count := max(len(services), fields.get("breaches", 0)):
         return _counted(services, count, fields) + may_be_more(silent)

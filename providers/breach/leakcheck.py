@@ -1,6 +1,6 @@
-"""LeakCheck's public API: the names of the leaks that an address is in, and what kinds of data are in them.
+"""LeakCheck's public API: the names of the leaks that an address is in, and the kinds of data in them.
 
-No key. It never hands out the data itself.
+No key. It never returns the data itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from settings import Rate
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer. "Not found" comes as a failure, with status 200. Some leaks are counted, not named."""
+    """Read an answer. "Not found" comes as a failure with status 200. Some leaks are counted, not named."""
     if raw["success"] is not True:
         reason = str(raw.get("error") or raw.get("message") or "")
         if reason.strip().lower() == "not found":

@@ -1,8 +1,8 @@
-"""XposedOrNot: the breaches that an address is in. No key; 25 questions an hour, 100 a day.
+"""XposedOrNot: the breaches that an address is in. No key; 25 requests an hour, 100 a day.
 
-What it knows nothing of, it answers with `ExposedBreaches: null`. Status 404 says nothing of breaches: it is
-for an address whose owner has hidden it, for what it takes for no address, and for what went wrong there.
-Who asks too often again and again is shut out for a day, with status 403.
+`ExposedBreaches: null` means that it knows no breach. Status 404 means nothing about breaches: it stands for
+an address that its owner has hidden, for text it takes for no address, and for internal errors. A caller that
+exceeds the limits repeatedly is blocked for a day, with status 403.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from settings import Rate
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer; the kinds of data come as one text, parted by semicolons."""
+    """Read an answer; the kinds of data come as one text, separated by semicolons."""
     if raw["ExposedBreaches"] is None:
         return {}
     details = raw["ExposedBreaches"]["breaches_details"]

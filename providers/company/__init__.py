@@ -1,1 +1,1 @@
-"""Companies: who a name or a domain means, what registers know of it, and the people there."""
+"""Companies: the company that a name or domain means, its register entries, and its people."""

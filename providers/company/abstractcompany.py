@@ -1,4 +1,4 @@
-"""Abstract Company Enrichment: what is known of the company behind a domain."""
+"""Abstract Company Enrichment: data about the company behind a domain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ADDRESS = ("street_address", "city", "state", "postal_code", "country")
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer; for a domain that they do not know, all but the domain is null."""
+    """Read an answer; for an unknown domain, everything but the domain is null."""
     if raw is None or raw["company_name"] is None:
         return {}
     texts = {field: str(raw[name]) for field, name in _NAMES.items() if raw.get(name)}

@@ -17,7 +17,7 @@ class Person(Block):
 
 
 class Officer(Block):
-    """Someone who runs the company, as a register says; `appointed_on` is a date or a year."""
+    """A person who runs the company, according to a register; `appointed_on` is a date or a year."""
 
     name: str = Field(description="The full name.")
     role: str | None = Field(description="The office.")
@@ -26,7 +26,7 @@ class Officer(Block):
 
 
 class Shareholder(Block):
-    """Who owns or controls the company; in the UK a person with significant control."""
+    """An owner or controller of the company; in the UK a person with significant control."""
 
     name: str = Field(description="The name of the person or company.")
     natures_of_control: list[str] = Field(

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from providers.company.identity import Company, Wanted, by, candidate, candidates
+from providers.company.identity import Company, WantedCompany, by, candidate, candidates
 from providers.sources.base import (
     Context,
     Evidence,
@@ -39,32 +39,32 @@ _NOT_FOUND = frozenset({404})
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search found: companies."""
+class SearchResult:
+    """The companies that a search returned."""
 
-    wanted: Wanted
+    wanted: WantedCompany
     items: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Read:
-    """What the register says of one company: itself, its officers, who controls it. None: nothing."""
+class RegisterEntries:
+    """The register's entries of one company: the company, its officers, its controllers. None: no entry."""
 
     company: Any
     officers: Any
     controllers: Any
 
 
-async def fetch(query: Query, context: Context) -> Found | Read:
-    """Search for the company, or read what the register says of it."""
-    if isinstance(query.value, Wanted):
+async def fetch(query: Query, context: Context) -> SearchResult | RegisterEntries:
+    """Search for the company, or read its entries in the register."""
+    if isinstance(query.value, WantedCompany):
         told = await _get(context, "/search/companies", q=query.value.name, items_per_page=str(_HITS))
         if not isinstance(told, dict) or "items" not in told:
             raise SourceError("bad_response", "unexpected_shape")
-        return Found(query.value, told["items"])  # pyright: ignore[reportUnknownArgumentType]
+        return SearchResult(query.value, told["items"])  # pyright: ignore[reportUnknownArgumentType]
     path = f"/company/{query.value.companies_house}"
     pages = {"items_per_page": str(_MOST_PEOPLE)}
-    return Read(
+    return RegisterEntries(
         *await asyncio.gather(
             _get(context, path),
             _get(context, f"{path}/officers", **pages),
@@ -83,9 +83,9 @@ async def _get(context: Context, path: str, **parameters: str) -> Any:
     return json_answer(response, empty=_NOT_FOUND if path.startswith("/company/") else frozenset())
 
 
-def parse(raw: Found | Read) -> Fields:
-    """Read what was found, or what the register says."""
-    if isinstance(raw, Found):
+def parse(raw: SearchResult | RegisterEntries) -> Fields:
+    """RegisterEntries the result of the search, or the register's entries."""
+    if isinstance(raw, SearchResult):
         return candidates(_candidate(raw.wanted, item) for item in raw.items)
     if raw.company is None:
         return {}
@@ -106,7 +106,7 @@ def parse(raw: Found | Read) -> Fields:
     return {f"profile.{name}": value for name, value in profile.items() if value}
 
 
-def _candidate(wanted: Wanted, item: dict[str, Any]) -> dict[str, Any] | None:
+def _candidate(wanted: WantedCompany, item: dict[str, Any]) -> dict[str, Any] | None:
     ids = Company(companies_house=item["company_number"])
     description = " ".join(part for part in (item.get("company_status"), item.get("address_snippet")) if part)
     return candidate(wanted, item["title"], ids, country=_UNITED_KINGDOM, description=description or None)
@@ -130,12 +130,12 @@ def _officer(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ceased(told: dict[str, Any]) -> bool:
-    return "ceased_on" in told or bool(told.get("ceased"))  # who is protected has no day
+    return "ceased_on" in told or bool(told.get("ceased"))  # a protected person has no date
 
 
 def _controller(told: dict[str, Any]) -> dict[str, Any]:
     return {
-        "name": told.get("name") or told["kind"],  # who is protected has no name here
+        "name": told.get("name") or told["kind"],  # a protected person has no name here
         "natures_of_control": told.get("natures_of_control", []),
         "nationality": told.get("nationality"),
         "notified_on": told.get("notified_on"),
@@ -172,7 +172,7 @@ SOURCE = RemoteSource(
     parse,
     takes=lambda query: (
         query.value.domain is None
-        if isinstance(query.value, Wanted)
+        if isinstance(query.value, WantedCompany)
         else query.value.companies_house is not None
     ),
     asks=by("companies_house"),

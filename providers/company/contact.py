@@ -1,4 +1,4 @@
-"""How sources of public bodies want to be asked: with an address at which the asker can be reached."""
+"""The contact address that sources of public bodies ask for in requests."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from providers.sources.base import Context
 
 
 def user_agent(context: Context) -> dict[str, str]:
-    """The header that names this software and, if the operator has set it as the key, their address."""
+    """Return the header that names this software and the operator's address, if set as the key."""
     return {"user-agent": f"{USER_AGENT} ({context.key})" if context.key else USER_AGENT}

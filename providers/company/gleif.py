@@ -1,4 +1,4 @@
-"""GLEIF: legal entities with a legal entity identifier (LEI), as their registers know them."""
+"""GLEIF: legal entities with a legal entity identifier (LEI), as their registers record them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from providers.company.identity import Company, Wanted, by, candidate, candidates
+from providers.company.identity import Company, WantedCompany, by, candidate, candidates
 from providers.ip.countries import named_country
 from providers.sources.base import (
     Context,
@@ -26,24 +26,24 @@ _COMPANIES_HOUSE = frozenset({"RA000585", "RA000586", "RA000587"})
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search found: records."""
+class SearchResult:
+    """The records that a search returned."""
 
-    wanted: Wanted
+    wanted: WantedCompany
     records: list[dict[str, Any]]
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Search for the company, or read its record; None if there is none of that LEI."""
+    """Search for the company, or read its record; None if there is none with that LEI."""
     accept = {"accept": "application/vnd.api+json"}
-    if isinstance(query.value, Wanted):
+    if isinstance(query.value, WantedCompany):
         response = await context.client.get(
             f"{context.base_url}/lei-records",
             params={"filter[entity.legalName]": query.value.name, "page[size]": str(_HITS)},
             headers=accept,
             timeout=context.timeout,
         )
-        return Found(query.value, _data(json_answer(response)))
+        return SearchResult(query.value, _data(json_answer(response)))
     response = await context.client.get(
         f"{context.base_url}/lei-records/{query.value.lei}", headers=accept, timeout=context.timeout
     )
@@ -57,10 +57,10 @@ def _data(told: Any) -> list[dict[str, Any]]:
 
 
 def parse(raw: Any) -> Fields:
-    """Read what was found, or the record."""
+    """Read the result of the search, or the record."""
     if raw is None:
         return {}
-    if isinstance(raw, Found):
+    if isinstance(raw, SearchResult):
         return candidates(_candidate(raw.wanted, record["attributes"]) for record in raw.records)
     entity = _entity(raw["data"]["attributes"])
     address = entity.get("headquartersAddress") or entity["legalAddress"]
@@ -76,7 +76,7 @@ def parse(raw: Any) -> Fields:
     return {f"profile.{name}": value for name, value in profile.items() if value}
 
 
-def _candidate(wanted: Wanted, attributes: dict[str, Any]) -> dict[str, Any] | None:
+def _candidate(wanted: WantedCompany, attributes: dict[str, Any]) -> dict[str, Any] | None:
     entity = _entity(attributes)
     of_companies_house = entity["registeredAt"]["id"] in _COMPANIES_HOUSE
     number = entity.get("registeredAs")
@@ -94,7 +94,7 @@ def _candidate(wanted: Wanted, attributes: dict[str, Any]) -> dict[str, Any] | N
 
 
 def _entity(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The entity; for what is not known, some registrars have the text `NULL`."""
+    """Return the entity. Some registrars write the text `NULL` for unknown values."""
     return {name: None if told == "NULL" else told for name, told in attributes["entity"].items()}
 
 
@@ -135,7 +135,7 @@ SOURCE = RemoteSource(
     fetch,
     parse,
     takes=lambda query: (
-        query.value.domain is None if isinstance(query.value, Wanted) else query.value.lei is not None
+        query.value.domain is None if isinstance(query.value, WantedCompany) else query.value.lei is not None
     ),
     asks=by("lei"),
 )

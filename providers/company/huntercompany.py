@@ -1,4 +1,4 @@
-"""Hunter: what is known of the company behind a domain. The key is that of `hunter`, or its own."""
+"""Hunter: data about the company behind a domain. It uses the key of `hunter`, or its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _words(told: Any) -> str | None:
 
 
 def _count(told: Any) -> int | None:
-    """A number of people; a range such as `11-50` is none."""
+    """Return a number of people; None for a range such as `11-50`."""
     return (int(told) if told.isdecimal() else None) if isinstance(told, str) else integer(told)
 
 
@@ -58,7 +58,7 @@ _REQUEST = Get(
     path="/companies/find",
     params={"domain": "{query}"},
     headers={"x-api-key": "{key}"},
-    # Too many requests are 403 here, and a bad key 401.
+    # Here 403 means too many requests, and 401 a bad key.
     statuses={404: "empty"},
     pauses={402: _QUOTA_SECONDS, 403: 1},
 )

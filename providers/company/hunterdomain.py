@@ -1,6 +1,6 @@
 """Hunter: people at a company, by the e-mail addresses that are published under its domain.
 
-One key is for this source and `hunter`.
+This source and `hunter` share one key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from providers.sources.base import (
 )
 from settings import Rate
 
-# As many as paid plans give, and as many as the free one gives.
+# The page sizes of paid plans and of the free one.
 _MOST, _MOST_FREE = 100, 10
 _QUOTA_SECONDS = 3600.0
 # The pause holds for all sources of the account.
@@ -30,7 +30,7 @@ _TOO_FAST_SECONDS = 1.0
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the people of the domain; fewer of them where the plan allows no more."""
+    """Fetch the people of the domain; fewer if the plan allows no more."""
     told = await _ask(query, context, _MOST)
     return await _ask(query, context, _MOST_FREE) if told is None else told
 

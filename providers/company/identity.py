@@ -1,7 +1,8 @@
-"""Which company is meant: names and domains → the ids under which each source knows that one company.
+"""The identification of a company: names and domains → the ids of that one company in each source.
 
-In a first round sources are searched by name. What they find is one company if it shares an id, never if
-it only shares its name. One that stands out is asked about by its ids alone; else all are candidates.
+In a first round the sources are searched by name. Results are one company if they share an id, never if they
+only share a name. If one company stands out, the sources are asked about it by its ids alone; otherwise all
+are candidates.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from providers.sources.base import Fields, Query, Resolution
 _SHORTEST, _LONGEST = 1, 160
 _MOST_CANDIDATES = 10
 _NO_TEXT = frozenset({"Cc", "Cs", "Cn", "Co"})
-# Points of a hundred: the whole name, one of its other names, the name but for its legal form; and what
-# each further source that knows the company adds. Who leads by less than `_LEAD` does not stand out.
+# Points of a hundred: for the whole name, for one of its other names, for the name without its legal form;
+# and the points that each further source adds. A leader by less than `_LEAD` does not stand out.
 _WHOLE, _OTHER, _BARE, _CONFIRMED = 90, 85, 80, 10
 _LEAD = 10
 _CERTAIN = 100
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is searched for: a name, or the company of a domain."""
+class WantedCompany:
+    """The target of a search: a name, or the company of a domain."""
 
     name: str
     domain: str | None = None
@@ -49,7 +50,7 @@ _IDS = tuple(field.name for field in fields(Company))
 
 
 def normalise(text: str, pointer: str) -> Query:
-    """A company's name with its spaces put in order, or a registered domain. One name has one query.
+    """Return the query for a company's name with normalised spaces, or for a registered domain.
 
     Raises:
         Invalid: if `text` is neither.
@@ -65,8 +66,8 @@ def normalise(text: str, pointer: str) -> Query:
         raise _invalid(pointer, "This is an e-mail address; only its domain belongs here")
     domain = None if " " in name else registered(name)
     if domain is not None:
-        return Query("company", domain, Wanted(domain.partition(".")[0], domain))
-    return Query("company", folded_name(name), Wanted(name), name)
+        return Query("company", domain, WantedCompany(domain.partition(".")[0], domain))
+    return Query("company", folded_name(name), WantedCompany(name), name)
 
 
 def _invalid(pointer: str, complaint: str) -> Invalid:
@@ -75,7 +76,7 @@ def _invalid(pointer: str, complaint: str) -> Invalid:
 
 
 def registered(host: str | None) -> str | None:
-    """The registered domain that a host belongs to; None if it has none."""
+    """Return the registered domain that a host belongs to, or None."""
     if host is None or "." not in host:
         return None
     try:
@@ -85,10 +86,10 @@ def registered(host: str | None) -> str | None:
 
 
 def by(name: str) -> Callable[[Query], Query]:
-    """What lets a source be asked about one company by the id of that `name`, which is all that it knows."""
+    """Return an `asks` for a source that knows companies by the id `name` alone."""
 
     def asks(query: Query) -> Query:
-        if isinstance(query.value, Wanted):
+        if isinstance(query.value, WantedCompany):
             return query
         return replace(query, text=f"{name}:{getattr(query.value, name)}")
 
@@ -96,7 +97,7 @@ def by(name: str) -> Callable[[Query], Query]:
 
 
 def likeness(wanted: str, name: str, others: tuple[str, ...] = ()) -> int:
-    """Points of a hundred for a company of that name and those other names; 0 if it is another one."""
+    """Return points of a hundred for a company with these names; 0 if it is another company."""
     if plain_name(wanted) == plain_name(name):
         return _WHOLE
     if plain_name(wanted) in map(plain_name, others):
@@ -105,7 +106,7 @@ def likeness(wanted: str, name: str, others: tuple[str, ...] = ()) -> int:
 
 
 def candidate(
-    wanted: Wanted,
+    wanted: WantedCompany,
     name: str,
     ids: Company,
     *,
@@ -113,7 +114,7 @@ def candidate(
     description: str | None = None,
     others: tuple[str, ...] = (),
 ) -> dict[str, Any] | None:
-    """What a source found, as a candidate of the answer; None if it is not what is wanted."""
+    """Return a search result as a candidate of the answer; None if it is another company."""
     if wanted.domain is not None:
         points = _CERTAIN if ids.domain == wanted.domain else 0
     else:
@@ -125,15 +126,15 @@ def candidate(
 
 
 def candidates(found: Iterable[dict[str, Any] | None]) -> Fields:
-    """Those of a source's candidates that are wanted, as its fields."""
+    """Return a source's candidates, without None, as its fields."""
     wanted = [one for one in found if one is not None]
     return {"candidates": wanted} if wanted else {}
 
 
 def resolve(query: Query, answers: Mapping[str, Fields], complete: bool) -> Resolution:
-    """The one company that stands out among what the sources found, or else all of them as candidates.
+    """Return the one company that stands out among the results, or else all of them as candidates.
 
-    While a source is silent, none stands out: it may know the one that is meant.
+    While a source is silent, none stands out, because that source may know the right one.
     """
     found = [(source, one) for source, told in answers.items() for one in told.get("candidates", [])]
     groups = _grouped(found)
@@ -152,7 +153,7 @@ def _exact(ids: Company) -> Query:
 
 
 class _Group:
-    """What several sources found, and which is one company."""
+    """Results of several sources that are one company."""
 
     def __init__(self, source: str, found: dict[str, Any]) -> None:
         self.source = source
@@ -169,7 +170,7 @@ class _Group:
         return Company(**{name: self.candidate[name] for name in _IDS})
 
     def has(self, found: Mapping[str, Any]) -> bool:
-        """Whether `found` shares an id and contradicts none."""
+        """Return whether `found` shares an id with the group and contradicts none."""
         pairs = {name: (self.candidate[name], found[name]) for name in _IDS}
         shared = any(one is not None and one == other for one, other in pairs.values())
         return shared and not any(
@@ -186,7 +187,7 @@ class _Group:
 
 
 def _grouped(found: list[tuple[str, dict[str, Any]]]) -> list[_Group]:
-    """The companies; those found with more ids first, since these join what has fewer."""
+    """Group the results by company; those with more ids come first, because the others join them."""
     groups: list[_Group] = []
     for source, one in sorted(found, key=lambda pair: -sum(pair[1][name] is not None for name in _IDS)):
         group = next((group for group in groups if group.has(one)), None)

@@ -23,9 +23,10 @@ PEOPLE, MOST_PEOPLE = 25, 100
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
-    """Where no source tells of people, those that run the company, each once.
+    """Return those who run the company, each once, if no source reports people.
 
-    Of several roles one has the first by the alphabet: the order in which a register lists them says nothing.
+    A person with several roles gets the first in alphabetical order, because the order in a register has no
+    meaning.
     """
     roles: dict[str, list[str]] = {}
     for officer in fields.get("profile.officers", []):
@@ -38,13 +39,13 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
 
 
 def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
-    """As many people as are asked for."""
+    """Return the requested number of people."""
     people = fields.get("results", [])[: PEOPLE if limit is None else limit]
     return {**fields, "results": people, "total": len(people)}
 
 
 def cost(fields: Mapping[str, Any]) -> int:
-    """1 for each person."""
+    """Return 1 for each person."""
     return len(fields.get("results", []))
 
 
@@ -67,7 +68,7 @@ KIND = Kind(
     derive=derive,
     price=MOST_PEOPLE,
     cost=cost,
-    # Whatever is wanted of a company, it must be known first which one it is.
+    # Every field of a company requires that the company is identified first.
     origins={
         "results": ("profile.officers", "candidates"),
         "total": ("results",),

@@ -1,7 +1,7 @@
 """SEC EDGAR: companies with listed securities in the United States.
 
-Names are searched in the SEC's list of them, read once a day. The operator's key, if any, is an address at
-which the SEC can reach them, as it asks for.
+Names are searched in the SEC's list of them, which is read once a day. The operator's key, if set, is the
+contact address that the SEC asks for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import httpx
 
 from models.names import company_name
 from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, by, candidate, candidates, registered
+from providers.company.identity import Company, WantedCompany, by, candidate, candidates, registered
 from providers.sources.base import (
     Context,
     Evidence,
@@ -34,7 +34,7 @@ from settings import Rate
 
 _DATA, _FILES = "https://data.sec.gov", "https://www.sec.gov"
 _LIST_SECONDS = 86400.0
-# Where it is incorporated: "CORP /DE/", "CORP /DE", "BANCORP \DE\", "Inc./Marshall Islands".
+# The place of incorporation: "CORP /DE/", "CORP /DE", "BANCORP \DE\", "Inc./Marshall Islands".
 _STATE = re.compile(r"\s*[/\\][A-Z][A-Za-z ]+[/\\]?$")
 _Index = dict[str, list[tuple[str, str]]]
 # Client → until when (monotonic) its list is fresh, and bare name → companies.
@@ -42,18 +42,18 @@ _lists: WeakKeyDictionary[httpx.AsyncClient, tuple[float, _Index]] = WeakKeyDict
 
 
 @dataclass(frozen=True)
-class Found:
-    """What the list has: number and name of each company."""
+class SearchResult:
+    """The list's entries: number and name of each company."""
 
-    wanted: Wanted
+    wanted: WantedCompany
     companies: list[tuple[str, str]]
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Look in the list, or read what is known of a company; None if the SEC does not know it."""
-    if isinstance(query.value, Wanted):
+    """Search the list, or read the file of a company; None if the SEC does not know it."""
+    if isinstance(query.value, WantedCompany):
         index = await _list(context)
-        return Found(query.value, index.get(company_name(query.value.name), []))
+        return SearchResult(query.value, index.get(company_name(query.value.name), []))
     response = await context.client.get(
         f"{context.base_url}/submissions/CIK{query.value.cik}.json",
         headers=user_agent(context),
@@ -75,10 +75,10 @@ async def _list(context: Context) -> _Index:
 
 
 def indexed(told: Any) -> _Index:
-    """Bare name → the companies of that name; each has a row for each of its securities.
+    """Return bare name → the companies of that name; a company has a row for each security.
 
     Raises:
-        SourceError: `bad_response`, if it is not such a list.
+        SourceError: `bad_response`, if it is no such list.
     """
     index: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     try:
@@ -92,10 +92,10 @@ def indexed(told: Any) -> _Index:
 
 
 def parse(raw: Any) -> Fields:
-    """Read what the list or the company's file says."""
+    """Read the list's entries or the company's file."""
     if raw is None:
         return {}
-    if isinstance(raw, Found):
+    if isinstance(raw, SearchResult):
         return candidates(
             candidate(raw.wanted, name, Company(cik=cik), country="United States")
             for cik, name in raw.companies
@@ -146,7 +146,7 @@ SOURCE = RemoteSource(
     fetch,
     parse,
     takes=lambda query: (
-        query.value.domain is None if isinstance(query.value, Wanted) else query.value.cik is not None
+        query.value.domain is None if isinstance(query.value, WantedCompany) else query.value.cik is not None
     ),
     asks=by("cik"),
 )

@@ -1,7 +1,7 @@
-"""Wikidata: what is known of companies, and the ids under which registers know them.
+"""Wikidata: data about companies, and their ids in registers.
 
-Searched by name; a hit counts if its item is a company's. For a domain, the hits with that website count.
-The operator's key, if any, is an address at which the Wikimedia Foundation can reach them, as it asks for.
+Searched by name; a hit counts if its item is a company. For a domain, the hits with that website count. The
+operator's key, if set, is the contact address that the Wikimedia Foundation asks for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from providers.company import claims
 from providers.company.contact import user_agent
-from providers.company.identity import Company, Wanted, by, candidate, candidates, likeness, registered
+from providers.company.identity import Company, WantedCompany, by, candidate, candidates, likeness, registered
 from providers.ip.countries import named_country
 from providers.sources.base import (
     Context,
@@ -37,41 +37,43 @@ _OWNER = "P127"
 _OF_COMPANIES = (_LEI, _CIK, _COMPANIES_HOUSE, _INDUSTRY, _EXCHANGE, _LEGAL_FORM, _LINKEDIN, "P169")
 _NAMED = (_INDUSTRY, _LEGAL_FORM, _COUNTRY, _SEAT, _OWNER, *_OFFICERS)
 _MOST_LABELS = 50
-# What is the same in all languages stands under `mul` alone, as most names of companies do.
+# Labels that are the same in all languages exist under `mul` alone, such as most company names.
 _LANGUAGES = ("en", "mul")
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search found: items."""
+class SearchResult:
+    """The items that a search returned."""
 
-    wanted: Wanted
+    wanted: WantedCompany
     entities: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Read:
-    """One item, and item → label of what it names."""
+class ItemData:
+    """One item, and the labels of the items that it refers to."""
 
     entity: dict[str, Any] | None
     labels: dict[str, str]
 
 
-async def fetch(query: Query, context: Context) -> Found | Read:
+async def fetch(query: Query, context: Context) -> SearchResult | ItemData:
     """Search for the company, or read its item."""
-    if isinstance(query.value, Wanted):
+    if isinstance(query.value, WantedCompany):
         return await _search(query.value, context)
     told = await _entities([query.value.wikidata], "labels|descriptions|claims", context)
-    entity = next(iter(told.values()), {"missing": ""})  # under another id, if it was merged into another
+    entity = next(
+        iter(told.values()), {"missing": ""}
+    )  # under another id, if it was merged into another item
     if "missing" in entity:
-        return Read(None, {})
+        return ItemData(None, {})
     named = list(dict.fromkeys(_named(entity)))[:_MOST_LABELS]
     others = await _entities(named, "labels", context) if named else {}
     labels = {one: _label(other) for one, other in others.items()}
-    return Read(entity, {one: label for one, label in labels.items() if label})
+    return ItemData(entity, {one: label for one, label in labels.items() if label})
 
 
-async def _search(wanted: Wanted, context: Context) -> Found:
+async def _search(wanted: WantedCompany, context: Context) -> SearchResult:
     told = await _ask(
         context,
         action="wbsearchentities",
@@ -87,7 +89,7 @@ async def _search(wanted: Wanted, context: Context) -> Found:
         if wanted.domain or likeness(wanted.name, hit.get("label", ""), tuple(_matched(hit)))
     ]
     props = "labels|aliases|descriptions|claims"
-    return Found(wanted, await _entities(hits[:_READ], props, context) if hits else {})
+    return SearchResult(wanted, await _entities(hits[:_READ], props, context) if hits else {})
 
 
 def _matched(hit: dict[str, Any]) -> list[str]:
@@ -126,14 +128,14 @@ async def _ask(context: Context, **parameters: str) -> dict[str, Any]:
     return answer
 
 
-def parse(raw: Found | Read) -> Fields:
-    """Read what the search found, or what the item says."""
-    if isinstance(raw, Read):
+def parse(raw: SearchResult | ItemData) -> Fields:
+    """ItemData the search results, or the item."""
+    if isinstance(raw, ItemData):
         return _profile(raw.entity, raw.labels) if raw.entity else {}
     return candidates(_candidate(raw.wanted, entity) for entity in raw.entities.values())
 
 
-def _candidate(wanted: Wanted, entity: dict[str, Any]) -> dict[str, Any] | None:
+def _candidate(wanted: WantedCompany, entity: dict[str, Any]) -> dict[str, Any] | None:
     if not any(claims.statements(entity, name) for name in _OF_COMPANIES):
         return None
     known = entity.get("aliases", {})
@@ -173,7 +175,7 @@ def _domain(entity: dict[str, Any]) -> str | None:
 
 
 def _named(entity: dict[str, Any]) -> list[str]:
-    """The items whose labels are wanted; the unit of an amount of money is one of them."""
+    """Return the items whose labels are needed, with the currency of the revenue."""
     currency = _currency(claims.latest(entity, _REVENUE))
     found = [one for name in _NAMED for one in claims.items(entity, name)]
     return [currency, *found] if currency else found
@@ -281,6 +283,6 @@ SOURCE = RemoteSource(
     ),
     fetch,
     parse,
-    takes=lambda query: isinstance(query.value, Wanted) or query.value.wikidata is not None,
+    takes=lambda query: isinstance(query.value, WantedCompany) or query.value.wikidata is not None,
     asks=by("wikidata"),
 )

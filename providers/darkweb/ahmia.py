@@ -1,10 +1,10 @@
-"""Ahmia: an index of onion sites, searched as its own page does it.
+"""Ahmia: an index of onion sites, searched through its own search page.
 
-The search form has a hidden field whose name and value change; without it every search is sent back to the
-start page. That is a failure, and never "no mentions": those are a results page that says so.
+The search form has a hidden field whose name and value change. Without it every search is redirected to the
+start page. That is a failure, and never "no mentions", which a results page states.
 
-Its search is a loose one: it also shows pages that are merely like the query. A hit counts where what Ahmia
-shows of it has the query in it; the others are told as not matched.
+The search is loose: it also shows pages that are merely similar to the query. A hit counts if its text in
+Ahmia contains the query; others are marked as not matched.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _SEEN = re.compile(
     r"([A-Za-z]{3})[a-z]*\.? (\d{1,2}), (\d{4})(?:, (\d{1,2})(?::(\d{2}))? ([ap])\.m\.|, (noon)|, midnight)?"
 )
 _NO_DESCRIPTION = "No description provided"
-# Of longer ones it says "Bad request".
+# It answers "Bad request" to longer ones.
 _LONGEST, _MOST_WORDS = 100, 10
 
 
 async def fetch(query: Query, context: Context) -> tuple[Query, str]:
-    """Read the form, then ask with its token; returns the query beside the page, in which others may come.
+    """Read the form, then search with its token; return the query with the page, which may hold other hits.
 
     Raises:
-        SourceError: `bad_response`, if there is no form, or the search was sent back to it.
+        SourceError: `bad_response`, if there is no form, or the search was redirected to it.
     """
     form = Form()
     form.feed(_page(await context.client.get(f"{context.base_url}/", timeout=context.timeout)))
@@ -84,7 +84,7 @@ def parse(told: tuple[Query, str]) -> Fields:
 
 @dataclass
 class Result:
-    """An entry of the page, as it is read."""
+    """An entry of the page, while it is parsed."""
 
     host: str | None = None
     address: str = ""
@@ -101,7 +101,7 @@ class Form(HTMLParser):
         self._inside = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note a hidden field."""
+        """Collect a hidden field."""
         given = dict(attrs)
         if tag == "form":
             self._inside = (given.get("action") or "").startswith("/search")
@@ -109,12 +109,12 @@ class Form(HTMLParser):
             self.hidden[given["name"] or ""] = given.get("value") or ""
 
     def handle_endtag(self, tag: str) -> None:
-        """Leave the form."""
+        """Note the end of the form."""
         self._inside = self._inside and tag != "form"
 
 
 class Results(HTMLParser):
-    """The entries of a results page, and whether it says that there are none."""
+    """The entries of a results page, and whether it states that there are none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ def _mention(result: Result, query: Query) -> dict[str, Any]:
 
 
 def _seen(text: str) -> str | None:
-    """A moment as Ahmia writes it, such as `Sept. 4, 2026, 8:34 a.m.`."""
+    """Parse a moment in Ahmia's format, such as `Sept. 4, 2026, 8:34 a.m.`."""
     match = _SEEN.fullmatch(text.strip())
     if match is None or match[1].lower() not in _MONTHS:
         return None

@@ -10,7 +10,7 @@ from models.lookups.lookups import Block, LookupAnswer
 
 
 class Leak(Block):
-    """Where the mention is part of a leak: which, where it is, by whom, and how many records it has."""
+    """The leak that a mention is part of: its name, place, authors and number of records."""
 
     name: str | None = Field(description="What the leak is called.")
     host: str | None = Field(description="Where it is.")
@@ -26,7 +26,7 @@ class Named(Block):
 
 
 class Chat(Block):
-    """Where the mention is a chat message."""
+    """The chat that a mention is part of."""
 
     channel: Named = Field(description="Where it was said.")
     users: list[Named] = Field(description="Who said it.")
@@ -40,10 +40,10 @@ def _scored(schema: dict[str, Any]) -> None:
 class Mention(Block):
     """One document. `body` comes without passwords, card numbers and keys; `hackishness` is from 0 to 1.
 
-    From `leak` on, fields are there only where the source has them.
+    Fields from `leak` on are present only if the source has them.
     """
 
-    model_config = ConfigDict(json_schema_extra=_scored)  # sources may leave these out, answers have them
+    model_config = ConfigDict(json_schema_extra=_scored)  # optional for sources, required in answers
 
     source: str = Field(description="Who published it, or found it.")
     title: str | None = Field(description="The document's title.")
@@ -73,7 +73,7 @@ class Mention(Block):
 
 
 class DarkwebAnswer(LookupAnswer):
-    """A page of what mentions the query. `total`: as many as the sources say that there are."""
+    """A page of mentions of the query. `total` is the number that the sources report."""
 
     query: str = Field(description="The query.")
     total: int = Field(

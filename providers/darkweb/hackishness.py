@@ -1,6 +1,6 @@
-"""How much a mention has to do with hacking: a score of our own, from 0 to 1, by rules that one can read.
+"""The hackishness of a mention: a score from 0 to 1 by published rules.
 
-No source gives one. The same mention has the same score, whoever found it and whenever.
+No source supplies one. The same mention has the same score, whichever source found it and whenever.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from providers.darkweb.redaction import REDACTED
 
-# Hundredths: for what a mention is, the most of these that apply; then for what it has in it.
+# Hundredths: for the sort of a mention, the most of these that apply; then for its content.
 _SORTS = {"leak": 50, "market": 50, "forum": 40, "chat": 40, "irc": 40, "paste": 30}
 _PAGE = 10
 _CREDENTIALS, _TERM, _ACTOR, _CVE = 30, 5, 10, 10
@@ -27,7 +27,7 @@ _TERMS = re.compile(
 
 
 def hackishness(mention: Mapping[str, Any]) -> float:
-    """The score of a mention, as `mentions.mention` makes it."""
+    """Return the score of a mention, as `mentions.mention` makes it."""
     text = f"{mention.get('title') or ''}\n{mention.get('body') or ''}"[:_READ]
     score = max((points for sort, points in _SORTS.items() if mention.get(sort)), default=_PAGE)
     if REDACTED in text:

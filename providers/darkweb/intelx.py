@@ -1,6 +1,6 @@
-"""Intelligence X: leaks, pastes and dark-web pages with an e-mail address, a domain or an IP address in them.
+"""Intelligence X: leaks, pastes and dark-web pages that contain an e-mail address, a domain or an IP address.
 
-A search is started, then asked for its results until it has no more. It takes exact terms only, no free text.
+A search is started, then polled for results until it has no more. It accepts exact terms only, no free text.
 Keys of paid accounts are for one host, those of free ones for another: https://help.intelx.io/api/limits.
 """
 
@@ -31,25 +31,25 @@ _BUCKETS = ("darknet", "leaks", "pastes", "dumpster")
 _PER_BUCKET = 100
 _SEARCH_SECONDS = 5
 _LATEST_FIRST = 4
-_BETWEEN_SECONDS = 1.0  # they ask for no more than one request a second
+_BETWEEN_SECONDS = 1.0  # the vendor asks for at most one request a second
 _QUOTA_SECONDS = 3600.0
 # Media types of forums: https://github.com/IntelligenceX/SDK/blob/master/Python/README.md#media-types.
 _FORUM = {3: "forum", 4: "board", 5: "thread", 6: "post", 7: "user"}
-# What an answer says of itself: more may come, that was all, nothing yet.
+# The status of an answer: more may come, complete, nothing yet.
 _MORE, _ALL, _NOT_YET = 0, 1, 3
-# Of a search: the key has too many going on.
+# The status of a search: the key has too many searches running.
 _TOO_MANY = 2
 
 
-class Found(NamedTuple):
-    """The records, and whether the search came to its end in the time there was."""
+class SearchResult(NamedTuple):
+    """The records, and whether the search ended within the timeout."""
 
     records: list[dict[str, Any]]
     ended: bool = True
 
 
-async def fetch(query: Query, context: Context) -> Found:
-    """Search, and collect what is found in the time there is."""
+async def fetch(query: Query, context: Context) -> SearchResult:
+    """Search, and collect results until the timeout."""
     until = time.monotonic() + context.timeout - 1
     host, search = await _start(query, context)
     records: list[dict[str, Any]] = []
@@ -64,17 +64,17 @@ async def fetch(query: Query, context: Context) -> Found:
         answer = _read(response, "records")
         records += answer["records"] or []
         if answer["status"] == _ALL or len(records) >= MOST:
-            return Found(records)
+            return SearchResult(records)
         if answer["status"] not in (_MORE, _NOT_YET):
             raise SourceError("error", "search_failed")
         if time.monotonic() + _BETWEEN_SECONDS > until:
             if not records:
                 raise SourceError("timeout", "search_timeout")
-            return Found(records, ended=False)
+            return SearchResult(records, ended=False)
 
 
 async def _start(query: Query, context: Context) -> tuple[str, str]:
-    """Start a search at the first of the hosts that takes the key; which that is, and the search's id."""
+    """Start a search at the first host that accepts the key; return the host and the search's id."""
     for host in context.base_url.split(","):
         response = await context.client.post(
             f"{host}/intelligent/search",
@@ -119,7 +119,7 @@ def _read(response: httpx.Response, part: str) -> dict[str, Any]:
     return answer  # pyright: ignore[reportUnknownVariableType]
 
 
-def parse(raw: Found) -> Fields:
+def parse(raw: SearchResult) -> Fields:
     """Read the records, each once."""
     records = {r["systemid"]: r for r in raw.records if r["bucket"].startswith(_BUCKETS)}
     mentions = [_mention(record) for record in records.values()]

@@ -1,6 +1,7 @@
 """The kind `darkweb`: its sources in the order of precedence, and how their mentions become pages.
 
-What all sources have is merged, the latest first, and cut into pages of 20, which lie within blocks of 100.
+The mentions of all sources are merged, the latest first, and cut into pages of 20, which lie within blocks of
+100.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ _DOMAIN = re.compile(r"(?!-)[^\W_][\w-]{0,62}(\.[\w-]{1,63})*\.(?!\d+$)[\w-]{2,6
 
 
 def normalise(text: str, pointer: str) -> Query:
-    """The query with its spaces put in order; `value` is its sort: `email`, `domain`, `ip` or `text`.
+    """Return the query with normalised spaces; `value` is its sort: `email`, `domain`, `ip` or `text`.
 
-    Words are one query in whatever case they are written, and one block of their results is paid once.
+    Words are one query in whatever case they are written, so one block of their results is paid once.
 
     Raises:
-        Invalid: if there is nothing in `text` that could be searched for.
+        Invalid: if `text` contains nothing to search for.
     """
     if any(unicodedata.category(character) in _NO_TEXT for character in text.strip()):
         raise _invalid(pointer, "This has control characters in it")
@@ -63,10 +64,10 @@ def _invalid(pointer: str, complaint: str) -> Invalid:
 
 
 def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
-    """One page, the latest mentions first; it ends where its block does, unless it is longer than a block.
+    """Return one page, the latest mentions first. It ends with its block, unless it is longer than a block.
 
-    What a source shows without the query in it comes last, and counts as nothing; longer lists, such as those
-    that are compared with earlier ones, do not have it.
+    Mentions without the query in their text come last and do not count. Longer lists, such as those for
+    comparisons, do not have them.
     """
     found = sorted(fields.get("results", []), key=lambda one: one["crawl_date"] or "", reverse=True)
     found.sort(key=_matched, reverse=True)
@@ -81,17 +82,17 @@ def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
 
 
 def _matched(mention: Mapping[str, Any]) -> bool:
-    """Whether the query stands in what the source shows; some sources show nothing else."""
+    """Return whether the query is in the text that the source shows; some sources show no other mentions."""
     return mention.get("matched", True)
 
 
 def total_of(fields: Mapping[str, Any]) -> int:
-    """How many mentions there are: the greatest number that a source tells, or what the merge has if more."""
+    """Return the number of mentions: the greatest that a source reports, or of the merged list if larger."""
     return max(fields.get("total", 0), sum(map(_matched, fields.get("results", []))))
 
 
 def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
-    """How many mentions there are in words; and who has not answered, and so may know of others."""
+    """Return the number of mentions in words, and the silent sources, which may know of others."""
     if "results" not in fields and "total" not in fields:
         return "Whether the dark web has this is not known: no source was asked."
     total = total_of(fields)
@@ -100,7 +101,7 @@ def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
 
 
 def cost(fields: Mapping[str, Any]) -> int:
-    """1 for the block that the page is from; nothing when there is nothing in it that counts."""
+    """Return 1 for the block that contains the page, or 0 if no mention in it counts."""
     return int(any(map(_matched, fields.get("results", []))))
 
 

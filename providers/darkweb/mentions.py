@@ -1,4 +1,4 @@
-"""One mention as the answer has it: without secrets, and with what its text names listed."""
+"""A mention in the form of the answer: without secrets, and with the names in its text listed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from providers.darkweb.redaction import redact
 
 MOST = 1000
-"""The most mentions that are taken from one source."""
+"""The most mentions that are read from one source."""
 
 _LONGEST_BODY = 20_000
 _MOST_NAMED = 50
@@ -30,7 +30,7 @@ def mention(
     crawl_date: str | None = None,
     **parts: Any,
 ) -> dict[str, Any]:
-    """A mention without its score.
+    """Return a mention without its score.
 
     `parts` are those that only some sources have (`leak`, `paste` …), left out when None.
     """
@@ -53,13 +53,13 @@ def mention(
 
 
 def has_query(text: str, query: str, sort: str) -> bool:
-    """Whether a text has a query in it, in any case: an address or name as such, of words each.
+    """Return whether a text contains a query, in any case; of a query of words, each word.
 
-    An address or name is not there where only a longer one is: `ada@example.com` in `bada@example.com`,
-    `1.1.1.1` in `1.1.1.15`. But a domain is, where a name below it is.
+    A part of a longer address or name does not match: `ada@example.com` in `bada@example.com`, `1.1.1.1` in
+    `1.1.1.15`. A domain does match where a name below it occurs.
 
     Args:
-        text: in which to look.
+        text: the text to search.
         query: normalised.
         sort: `email`, `domain`, `ip` or `text`.
     """
@@ -70,13 +70,13 @@ def has_query(text: str, query: str, sort: str) -> bool:
 
 
 def timestamp(moment: datetime) -> str:
-    """A moment, in UTC if it does not say where, as the answer has it."""
+    """Return a moment in the form of the answer; a naive one counts as UTC."""
     moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     return f"{moment.replace(microsecond=0, tzinfo=None).isoformat()}Z"
 
 
 def iso_timestamp(text: str | None) -> str | None:
-    """The same of an ISO 8601 text; None if it is not one."""
+    """Return the same for an ISO 8601 text; None if it is invalid."""
     try:
         return timestamp(datetime.fromisoformat(text)) if text else None
     except ValueError:

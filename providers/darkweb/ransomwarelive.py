@@ -1,7 +1,7 @@
 """ransomware.live: organisations that ransomware groups claim as victims on their leak sites.
 
-The whole list is on this machine, for their API answers one search a minute; so nobody is told what is
-searched for. It is searched by SQLite's full-text index: opening it reads nothing, and a search a few pages.
+The whole list is on this machine, because their API answers one search a minute; so no query leaves it.
+SQLite's full-text index searches it: opening it reads nothing, and a search a few pages.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from providers.datasets.lists import Lists, read
 from providers.sources.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 
 _FEWEST = 10_000
-# What stands for a text that nobody has: none was found, or a language model wrote what it supposes.
+# Placeholders for a missing text: none was found, or a language model wrote a guess.
 _NO_TEXT = re.compile(r"(?:\s*|N/A|Not Found|\[AI generated\].*)", re.DOTALL)
 
 
 class _Victim(BaseModel):
-    """An entry as the list has it."""
+    """An entry in the form of the list."""
 
     post_title: str = Field(min_length=1)
     group_name: str = Field(min_length=1)
@@ -44,10 +44,10 @@ class _Victim(BaseModel):
 
 
 def build(download: Path, folder: Path) -> dict[str, Path]:
-    """Make the index of the published list.
+    """Build the index of the published list.
 
     Raises:
-        ValueError: if it is not that list, or nearly nothing of it would be left.
+        ValueError: if it is not that list, or too few entries are valid.
     """
     entries = orjson.loads(read(download)["victims"])
     path = folder / f"{DATASET.name}.victims.new"
@@ -58,7 +58,7 @@ def build(download: Path, folder: Path) -> dict[str, Path]:
 
 
 def write(path: Path, entries: Iterable[Any]) -> int:
-    """Write the index of the entries to the new file `path`; returns how many are as they should be."""
+    """Write the index of the entries to the new file `path`; return how many entries are valid."""
     victims = [victim for entry in entries if (victim := _victim(entry))]
     victims.sort(key=lambda victim: victim.discovered or "")  # so that the greatest number is the latest
     path.unlink(missing_ok=True)
@@ -113,12 +113,12 @@ def _host(url: str) -> str | None:
 
 
 def _text(told: dict[str, Any]) -> str:
-    """What is searched of a mention."""
+    """Return the searched text of a mention."""
     return f"{told['title'] or ''}\n{told['body'] or ''}"
 
 
 def _read(told: bytes) -> dict[str, Any]:
-    """A mention of the index; one of an earlier release says that it has no score."""
+    """Read a mention from the index; one of an earlier release has a score, which is removed."""
     mention: dict[str, Any] = orjson.loads(told)
     mention.pop("hackishness", None)
     return mention
@@ -128,10 +128,10 @@ class Victims:
     """The index, open for reading."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
-        """Open it.
+        """Open the index.
 
         Raises:
-            ValueError: if it is not such an index.
+            ValueError: if it is no such index.
         """
         uri = f"{files['victims'].absolute().as_uri()}?mode=ro&immutable=1"
         try:
@@ -142,11 +142,11 @@ class Victims:
             raise ValueError(f"the index cannot be read ({error})") from None
 
     def search(self, phrase: str, holds: re.Pattern[str] | None) -> tuple[list[dict[str, Any]], int]:
-        """The latest mentions in which these words stand one after the other, and how many there are in all.
+        """Return the latest mentions with these words in sequence, and the number of all.
 
         Args:
             phrase: the words.
-            holds: what the text of a mention must have besides.
+            holds: a pattern that the text of a mention must also match.
         """
         quoted = (f'"{phrase.replace(chr(34), " ")}"',)
         rows = self._index.execute(
@@ -163,7 +163,7 @@ class Victims:
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """The victims with these words, or with this domain or one below it.
+    """Return the victims with these words, or with this domain or one below it.
 
     Raises:
         SourceError: `skipped`, without the list, or for an address; `error`, if the list cannot be read.

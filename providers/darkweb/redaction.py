@@ -1,4 +1,4 @@
-"""Takes secrets out of leaked text before anything is kept of it: passwords, card numbers, keys, tokens."""
+"""The removal of secrets from leaked text before it is stored: passwords, card numbers, keys, tokens."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SECRET_NAMES = (
 _BEFORE_SECRET = re.compile(
     # A list of accounts: address, separator, password.
     rf"(?P<list>{_EMAIL}(?:[ \t]{{0,9}}[:;|][ \t]{{0,9}}|,))(?!{_EMAIL})\S+"
-    # An address with the credentials in it.
+    # An address with credentials in it.
     r"|(?P<url>\b[a-z][a-z0-9+.-]{0,20}://[^\s:/@]{1,99}:)[^\s/@]{1,99}(?=@)"
-    # A field with a telling name.
+    # A field whose name suggests a secret.
     rf"|(?P<field>\b(?:[A-Za-z0-9]{{1,30}}[_-]){{0,4}}(?:{_SECRET_NAMES})\b[\"']?[ \t]{{0,9}}"
     r"(?:[:=]|=>|->|\bis\b)[ \t]{0,9}(?:bearer[ \t]+|basic[ \t]+)?)"
     r"(?:\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|\S+)",
@@ -37,7 +37,7 @@ _CARD = re.compile(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)")
 
 
 def redact(text: str) -> str:
-    """The text with its secrets replaced; what surrounds them stays, so that one sees what was there."""
+    """Return the text with its secrets replaced; the text around them stays readable."""
     text = _KEYS.sub(REDACTED, text)
     text = _BEFORE_SECRET.sub(_keep_prefix, text)
     return _CARD.sub(lambda match: REDACTED if _is_card(match[0]) else match[0], text)
@@ -48,7 +48,7 @@ def _keep_prefix(match: re.Match[str]) -> str:
 
 
 def _is_card(text: str) -> bool:
-    """Luhn's check, which the number of every payment card passes."""
+    """Return whether a number passes Luhn's check, as every payment card does."""
     digits = [int(character) for character in reversed(text) if character.isdigit()]
     doubled = [sum(divmod(digit * 2, 10)) for digit in digits[1::2]]
     return (sum(digits[::2]) + sum(doubled)) % 10 == 0

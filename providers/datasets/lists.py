@@ -1,7 +1,7 @@
-"""Lists that their publishers keep as small files, most of address ranges: fetched together, packed as one.
+"""Lists that publishers offer as small files, mostly of address ranges: fetched together, packed as one.
 
-All files of a list arrive, or the list stays as it was. A version is a day: no publisher is asked twice a
-day for the same list.
+If one file of a list fails, the whole list stays at its old version. A version is a day: no publisher is
+asked twice a day for the same list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from providers.datasets.ranges import Range
 from settings import Settings
 
 _MOST_BYTES = 64 * 1024 * 1024
-_CONNECT_SECONDS = 2.0  # a start must not wait long for lists that it can do without
+_CONNECT_SECONDS = 2.0  # a start must not wait long for optional lists
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Lists:
     """The files of one list, at their publishers.
 
     Attributes:
-        name: the publisher, as people say it.
-        source: the lookup source whose base URL setting leads to a mirror with the same paths.
+        name: the publisher's common name.
+        source: the lookup source whose base URL setting names a mirror with the same paths.
         files: name → URL.
-        licence: under which the data may be used.
+        licence: the licence of the data.
     """
 
     name: str
@@ -47,12 +47,12 @@ class Lists:
         return self.name
 
     def address(self, settings: Settings) -> str:
-        """The files at their publishers, or the operator's server in their place."""
+        """Return the URLs of the files, or the operator's server in their place."""
         mirror = settings.provider(self.source).base_url
         return " ".join(self.files.values()) if mirror is None else without_credentials(mirror)
 
     async def obtain(self, dataset: str, tools: Tools, have: str | None) -> Download | None:
-        """Download all files at once; who cannot be reached is given up after two seconds."""
+        """Download all files at once; give up on an unreachable server after two seconds."""
         version = f"{datetime.now(UTC):%Y-%m-%d}"
         if version == have:
             return None
@@ -97,7 +97,7 @@ def _pack(parts: Mapping[str, Path], target: Path) -> None:
 
 
 def read(download: Path) -> dict[str, bytes]:
-    """The files of a download: name → content."""
+    """Return the files of a download: name → content."""
     try:
         with zipfile.ZipFile(download) as archive:
             return {name: archive.read(name) for name in archive.namelist()}
@@ -106,7 +106,7 @@ def read(download: Path) -> dict[str, bytes]:
 
 
 def lines(content: bytes) -> Iterator[str]:
-    """The lines of a text file, without comments and blank ones."""
+    """Yield the lines of a text file, without comments and blank lines."""
     for line in content.decode().splitlines():
         line = line.partition("#")[0].strip()
         if line:
@@ -114,11 +114,10 @@ def lines(content: bytes) -> Iterator[str]:
 
 
 def merged(networks: Iterable[str], label: str, *, fewest: int) -> list[Range]:
-    """Networks and addresses as ranges with one label; those that overlap or touch become one.
+    """Return networks and addresses as ranges with one label, with overlapping and adjacent ones joined.
 
     Raises:
-        ValueError: if one is no network, or there are not at least `fewest`: then it is not the list that it
-            should be.
+        ValueError: if an item is no network, or there are fewer than `fewest` items, as in a damaged list.
     """
     found: dict[int, list[tuple[int, int]]] = {4: [], 6: []}
     for text in networks:

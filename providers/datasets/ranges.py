@@ -1,11 +1,11 @@
-"""Address ranges → labels in one file: sorted arrays, read through mmap, found by bisection.
+"""Address ranges → labels in one file: sorted arrays, read through mmap and searched by bisection.
 
 Many processes share its pages; opening takes a millisecond, whatever its size. Where ranges overlap, the
-narrowest one wins. The file is made and read on the same machine, so it has the machine's byte order.
+narrowest one wins. The file is written and read on the same machine, so it uses the machine's byte order.
 
-Layout: magic (u32), then the counts of IPv4 ranges, IPv6 ranges and labels, and the bytes of label text
-(u32 each); then the IPv4 starts, ends and labels (u32 each), the label offsets (u32, one more than labels),
-the IPv6 labels (u32), the IPv6 starts and ends (16 bytes each, big-endian), and the text of the labels.
+Layout: magic (u32), then the counts of IPv4 ranges, IPv6 ranges and labels, and the bytes of label text (u32
+each); then the IPv4 starts, ends and labels (u32 each), the label offsets (u32, one more than labels), the
+IPv6 labels (u32), the IPv6 starts and ends (16 bytes each, big-endian), and the text of the labels.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Range(NamedTuple):
 
 
 class RangeFileError(ValueError):
-    """The file is not one that `write` has made here, or it is cut short."""
+    """The file was not written by `write` on this machine, or it is truncated."""
 
 
 def write(path: Path, ranges: Iterable[Range]) -> int:
-    """Write the ranges to `path`; returns how many there are after overlaps are resolved."""
+    """Write the ranges to `path`; return how many there are after overlaps are resolved."""
     labels: dict[str, int] = {}
     found: tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]] = ([], [])
     for start, end, label in ranges:
@@ -63,9 +63,9 @@ def write(path: Path, ranges: Iterable[Range]) -> int:
 
 
 def disjoint(rows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Sorted, non-overlapping ranges that give every address the label of its narrowest range.
+    """Return sorted, non-overlapping ranges, where every address has the label of its narrowest range.
 
-    Of two equally narrow ranges the one that comes first in `rows` wins.
+    If two ranges are equally narrow, the first one in `rows` wins.
     """
     order = sorted(range(len(rows)), key=lambda index: rows[index][:2])
     if all(rows[a][1] < rows[b][0] for a, b in pairwise(order)):
@@ -116,7 +116,7 @@ class RangeTable:
         """Open the file.
 
         Raises:
-            RangeFileError: if it is not whole, or not of this machine.
+            RangeFileError: if it is truncated, or was written on another machine.
             OSError: if it cannot be opened.
         """
         with path.open("rb") as file:
@@ -145,7 +145,7 @@ class RangeTable:
         return len(self._starts4) + len(self._starts6)
 
     def find(self, packed: bytes) -> str | None:
-        """The label of the range that holds the address `packed` (4 or 16 bytes), or None."""
+        """Return the label of the range that holds the address `packed` (4 or 16 bytes), or None."""
         if len(packed) == 4:
             number = int.from_bytes(packed)
             index = bisect_right(self._starts4, number) - 1

@@ -1,4 +1,4 @@
-"""The answer of a domain lookup: blocks that are always objects, null where nobody knows."""
+"""The answer of a domain lookup: blocks that are always objects, with null for unknown values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from models.lookups.lookups import Block, LookupAnswer, Verdict
 
 
 class Whois(Block):
-    """The registration, of the domain that is registered: for `www.example.com` that is `example.com`.
+    """The registration, of the registered domain: for `www.example.com` that is `example.com`.
 
     `created` and `expires` are dates, `YYYY-MM-DD`.
     """
@@ -23,9 +23,9 @@ class Whois(Block):
 
 
 class Dns(Block):
-    """The records of the name itself, in the form that zone files have, and its DMARC policy.
+    """The records of the name itself, in the form of zone files, and its DMARC policy.
 
-    A type that could not be asked for is null, and `failed` of the source `dns` in `providers` says why.
+    A type that could not be queried is null, and `failed` of the source `dns` in `providers` has the reason.
     """
 
     a: list[str] | None = Field(description="IPv4 addresses.")
@@ -39,7 +39,7 @@ class Dns(Block):
 
 
 class Ssl(Block):
-    """The certificate that the name's web server shows, valid or not; dates are `YYYY-MM-DD`."""
+    """The certificate that the name's web server presents, valid or not; dates are `YYYY-MM-DD`."""
 
     issuer: str | None = Field(description="Who issued the certificate.")
     valid_from: str | None = Field(description="Since when it is valid, `YYYY-MM-DD`.")
@@ -48,7 +48,7 @@ class Ssl(Block):
 
 
 class DomainThreat(Block):
-    """Whether someone holds the domain to be malicious; null is unknown, which is not the same as false."""
+    """The reports of the domain as malicious; null means unknown, which is not the same as false."""
 
     malicious: bool | None = Field(description="Whether someone holds the domain to be malicious.")
     categories: list[str] = Field(description="As what.")
@@ -62,7 +62,7 @@ class DomainThreat(Block):
 
 
 class Hosting(Block):
-    """Where the name leads: its first IPv4 address, and the network and country of that."""
+    """The host of the name: its first IPv4 address, with the network and country of that address."""
 
     ip: str | None = Field(description="The first IPv4 address of the name.")
     asn: int | None = Field(description="The number of its network.")
@@ -72,7 +72,7 @@ class Hosting(Block):
 
 
 class DomainAnswer(LookupAnswer):
-    """What is known about a domain."""
+    """The answer about a domain."""
 
     domain: str = Field(description="The domain as it was looked up, as an A-label.")
     whois: Whois = Field(description="Its registration.")

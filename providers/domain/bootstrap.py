@@ -1,4 +1,4 @@
-"""Which registry's RDAP server is in charge of a top-level domain: IANA's bootstrap file (RFC 9224)."""
+"""The RDAP server in charge of each top-level domain, from IANA's bootstrap file (RFC 9224)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 86400.0
 
 @dataclass
 class _Known:
-    """TLD → server, and until when (monotonic) that is good."""
+    """TLD → server, and until when (monotonic) that is valid."""
 
     servers: dict[str, str] = field(default_factory=dict[str, str])
     until: float = 0.0
@@ -24,17 +24,17 @@ _known: dict[str, _Known] = {}
 
 
 async def server(tld: str, context: Context, base_url: str = IANA) -> str | None:
-    """The RDAP server for a TLD, without a last slash; None if its registry has none.
+    """Return the RDAP server for a TLD, without a last slash; None if its registry has none.
 
     The file is fetched once a day.
 
     Args:
         tld: an A-label.
-        context: of the source that wants to know; its client fetches the file.
-        base_url: where `dns.json` is.
+        context: of the calling source; its client fetches the file.
+        base_url: the location of `dns.json`.
 
     Raises:
-        SourceError: if the file is not there or not one.
+        SourceError: if the file is missing or invalid.
         OutboundError: if it cannot be fetched.
     """
     known = _known.setdefault(base_url, _Known())
@@ -49,7 +49,7 @@ def servers(told: Any) -> dict[str, str]:
     """Read a bootstrap file.
 
     Raises:
-        SourceError: `bad_response`, if it is not one.
+        SourceError: `bad_response`, if it is no bootstrap file.
     """
     found: dict[str, str] = {}
     try:

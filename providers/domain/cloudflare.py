@@ -1,4 +1,4 @@
-"""Cloudflare 1.1.1.1 for Families: names of malware have the address 0.0.0.0."""
+"""Cloudflare 1.1.1.1 for Families: it answers 0.0.0.0 for names of malware."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from providers.sources.base import Evidence
 
 
 def withholds(answer: QueryMessage) -> bool:
-    """Whether the name's address is 0.0.0.0."""
+    """Return whether the name's address is 0.0.0.0."""
     found: list[Rdata] = list(answer.resolve_chaining().answer or [])
     return any(isinstance(record, A) and record.address == "0.0.0.0" for record in found)
 

@@ -1,7 +1,8 @@
-"""What follows from a registry's no: it takes the name servers' no, too, for a domain not to be registered.
+"""The conclusion from a registry's "not found": a domain is unregistered only if name servers agree.
 
-Below suffixes such as `ac.uk` others register domains than the registry of `uk`, and no list says where. And
-a domain to which the servers of its TLD refer is somebody's, whatever the registry's other servers say.
+Below suffixes such as `ac.uk`, other bodies than the registry of `uk` register domains, and no list names
+these suffixes. And a domain to which the TLD's servers refer is registered, whatever the registry's other
+servers report.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from providers.sources.nameservers import records, resolvers
 
 
 async def unless_delegated(domain: Domain, seconds: float) -> Fields:
-    """Say that a domain is not registered of which its registry knows nothing, unless name servers know it.
+    """Report a domain unknown to its registry as unregistered, unless name servers know it.
 
-    Where they do, the two contradict each other; but below a suffix that others may run, nothing follows.
+    If they do, the two contradict each other. Below a suffix that another body may run, nothing follows.
     """
     try:
         found = await records(resolvers(""), domain.registered, "NS", seconds)

@@ -1,7 +1,7 @@
-"""DNS: the records of a name, as public name servers hold them.
+"""DNS: the records of a name, from public name servers. Each type is queried, and fails, on its own.
 
-Its types are asked for one by one, and fail one by one. Asked of the machine's name servers and then of a
-public resolver, or of those in `VEDETTE_PROVIDER_DNS_BASE_URL` (`dns://192.0.2.1:53`, several with commas).
+Asked of the machine's name servers and then of a public resolver, or of those in
+`VEDETTE_PROVIDER_DNS_BASE_URL` (`dns://192.0.2.1:53`, several with commas).
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from providers.sources.nameservers import records, resolvers
 _TYPES = ("A", "AAAA", "MX", "TXT", "NS", "SOA", "CAA")
 
 Answer = dict[str, list[str] | SourceError]
-"""Type → its records as texts, or why nobody could say."""
+"""Type → its records as texts, or the error."""
 
 
 async def fetch(query: Query, context: Context) -> Answer | None:
-    """Ask for all types at once; None when there is no such name.
+    """Query all types at once; None if the name does not exist.
 
     Raises:
-        SourceError: `timeout` or `error`, if no type of the name itself brings an answer.
+        SourceError: `timeout` or `error`, if no type of the name itself is answered.
     """
     domain: Domain = query.value
     asked = resolvers(context.base_url)
@@ -87,7 +87,10 @@ def _text(record: dns.rdata.Rdata) -> str:
 
 
 def parse(raw: Answer | None) -> Fields:
-    """The records as fields. The policy of the registered domain holds for names without one (RFC 7489)."""
+    """Return the records as fields.
+
+    The registered domain's policy applies to names without one (RFC 7489).
+    """
     if raw is None:
         return {}
     fields: Fields = {}
@@ -104,7 +107,7 @@ def parse(raw: Answer | None) -> Fields:
 
 
 def _dmarc(own: list[str] | SourceError, inherited: list[str] | SourceError) -> str | Unsure | None:
-    """The policy of the name, or else of the registered domain; unsure where one could go before it."""
+    """Return the policy of the name, or else of the registered domain; unsure if the name's is unknown."""
     if isinstance(own, SourceError):
         return Unsure(None if isinstance(inherited, SourceError) else _policy(inherited), own.detail)
     policy = _policy(own)
@@ -136,7 +139,7 @@ SOURCE = RemoteSource(
         negative_ttl=300,
         stale_ttl=86400,
         parser_version=3,
-        # A name server answers as fast as Postgres, and keeps answers itself.
+        # A name server answers as fast as Postgres, and caches answers itself.
         shared=False,
     ),
     fetch,

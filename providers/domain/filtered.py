@@ -1,8 +1,7 @@
-"""Public resolvers that withhold the names which their operator holds to be malicious.
+"""Public resolvers that withhold names which their operator considers malicious.
 
-Each has a way of its own to say that it withholds a name, and only that counts: that another resolver answers
-differently may have a hundred reasons. Not being withheld says nothing, for such lists know but a part of
-what is malicious.
+Each signals a withheld name in its own way, and only that signal counts: another resolver's answer may differ
+for many reasons. A name that is not withheld may still be malicious, because such lists are incomplete.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ def source(
     base_url: str,
     terms: str | None = None,
 ) -> RemoteSource:
-    """The source that asks one such resolver, and the operator's other one that withholds nothing.
+    """Make the source that asks one such resolver, and the operator's other one that withholds nothing.
 
     Args:
         name: of the source.
-        operator: whose resolver it is, as people say it, and where they tell about it.
-        withholds: whether an answer says that the name is withheld. The other resolver must not say so: a
-            network that answers in the place of both, or a name whose address is 0.0.0.0, would.
-        evidence: where the operator says so.
-        terms: the page with the operator's terms, if it is known.
-        base_url: the one that filters, then the other, unless the operator of this service names two others.
+        operator: the operator's common name, and the page about the resolver.
+        withholds: whether an answer signals that the name is withheld. The other resolver must not signal it:
+            a network that answers in place of both, or a name whose address is 0.0.0.0, would.
+        evidence: the page where the operator documents this.
+        terms: the page with the operator's terms, if known.
+        base_url: the one that filters, then the other; the operator of this service may name two others.
     """
 
     async def fetch(query: Query, context: Context) -> bool:

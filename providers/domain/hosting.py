@@ -1,4 +1,4 @@
-"""Where a domain is hosted: what the data on this machine knows about its first IPv4 address.
+"""The host of a domain: the data on this machine about its first IPv4 address.
 
 The name servers are the machine's and then a public resolver's, or those in
 `VEDETTE_PROVIDER_HOSTING_BASE_URL` (`dns://192.0.2.1:53`).
@@ -37,7 +37,7 @@ _HERE = tuple(one for one in IP.sources if isinstance(one, LocalSource) and one.
 
 
 async def fetch(query: Query, context: Context) -> dict[str, Any] | None:
-    """Find the address, and what is known of it; None if the name has none.
+    """Find the address and the data about it; None if the name has none.
 
     Raises:
         SourceError: `timeout` or `error`, if no name server answers.
@@ -51,9 +51,9 @@ async def fetch(query: Query, context: Context) -> dict[str, Any] | None:
 
 
 def look_up(address: Address, datasets: Datasets, disabled: frozenset[str]) -> Fields:
-    """What the sources on this machine that are not `disabled` say of an address, in the terms of `ip`.
+    """Return the fields of an address from the local sources that are not `disabled`, named as in `ip`.
 
-    It is unsure of what those can fill that are, or lack their data.
+    Fields of disabled sources, and of sources without data, are unsure.
     """
     query = Query("ip", str(address), address)
     answers: list[tuple[str, Fields]] = []
@@ -71,7 +71,7 @@ def look_up(address: Address, datasets: Datasets, disabled: frozenset[str]) -> F
 
 
 def parse(raw: dict[str, Any] | None) -> Fields:
-    """Take what belongs to hosting."""
+    """Return the fields of the hosting block."""
     if raw is None:
         return {}
     return {"hosting.ip": raw["ip"]} | {place: raw["known"].get(path) for path, place in _PLACES.items()}
@@ -91,7 +91,7 @@ SOURCE = RemoteSource(
         negative_ttl=300,
         parser_version=2,
         shared=False,
-        # One source here fills each, and its licence may want it to be named.
+        # One source here fills each field, and its licence may require attribution.
         credited={
             place: one.spec.name
             for path, place in _PLACES.items()

@@ -24,22 +24,22 @@ from providers.sources import verdicts
 from providers.sources.base import Kind, Query, Rule
 
 _RULES: dict[str, Rule] = {"threat.malicious": "any_true", "threat.categories": "union"}
-# What is known without asking anyone is not paid for.
+# Fields that are known without a request are not charged.
 _FREE = frozenset({"domain", "threat.is_known_service"})
 
 
 def normalise(text: str, pointer: str) -> Query:
-    """The A-label form of a domain, in lower case and without a last dot.
+    """Return the query for the A-label form of a domain, in lower case and without a last dot.
 
     Raises:
-        Invalid: if `text` is not a domain that someone could have registered, or a name under one.
+        Invalid: if `text` is not a domain that can be registered, or a name under one.
     """
     domain = domains.read(text, pointer)
     return Query("domain", domain.name, domain)
 
 
 def cost(fields: Mapping[str, Any]) -> int:
-    """One credit if anything is known of the domain."""
+    """Return one credit if anything is known about the domain."""
     return int(any(value not in (None, []) for path, value in fields.items() if path not in _FREE))
 
 

@@ -1,4 +1,4 @@
-"""Quad9: names of malware, phishing and botnets do not exist."""
+"""Quad9: it answers that names of malware, phishing and botnets do not exist."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from providers.sources.base import Evidence
 
 
 def withholds(answer: QueryMessage) -> bool:
-    """Whether the name is said not to exist, without recursion and without an authority that says so.
+    """Return whether the name is reported as missing, without recursion and without an authority.
 
-    Of a name that really does not exist, Quad9 sets the flag "recursion available" and names the authority.
+    For a name that really does not exist, Quad9 sets the flag "recursion available" and names the authority.
     """
     unknown = answer.rcode() == dns.rcode.NXDOMAIN
     return unknown and not answer.flags & dns.flags.RA and not answer.authority

@@ -1,9 +1,8 @@
-"""RDAP: the registration of a domain, from the registry that is in charge of it and the registrar it names.
+"""RDAP: the registration of a domain, from the registry in charge and the registrar it names.
 
-Which registry that is, IANA's bootstrap file says; that it answers 404, and that no name server knows the
-domain, means that it is not registered. With a base URL of the operator's own, that server stands in the
-place of all registries; a public redirector does not, for it answers 404 also where a registry has no RDAP
-server.
+IANA's bootstrap file names the registry. If the registry answers 404 and no name server knows the domain, the
+domain is not registered. If the operator sets a base URL, that server replaces all registries. It must not be
+a public redirector, which also answers 404 for a registry without an RDAP server.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ _REDIRECTORS = frozenset({"rdap.org", "www.rdap.org", "rdap.net", "www.rdap.net"
 _UNREADABLE = (SourceError, KeyError, TypeError, ValueError, AttributeError, IndexError)
 
 
-class Told(NamedTuple):
-    """What the registry and the registrar answered.
+class RegistryAnswers(NamedTuple):
+    """The answers of the registry and the registrar.
 
     Attributes:
         registry: None for its 404.
-        registrar: None also where there is nobody to ask, or they know nothing.
-        missing: the registrar gave no answer.
-        unregistered: what follows from the 404 of a registry in charge.
+        registrar: None also if there is no registrar to ask, or it does not know the domain.
+        missing: whether the registrar failed to answer.
+        unregistered: the fields that follow from the 404 of a registry in charge.
     """
 
     registry: Any
@@ -58,7 +57,7 @@ class Told(NamedTuple):
 
 
 async def server_of(query: Query, context: Context) -> str:
-    """Say which registry is in charge, by the name of its server.
+    """Return the name of the server of the registry in charge.
 
     Raises:
         SourceError: `skipped`, if the registry has no RDAP server.
@@ -75,8 +74,8 @@ async def _base_url(query: Query, context: Context) -> str:
     return found
 
 
-async def fetch(query: Query, context: Context) -> Told:
-    """Ask the registry, and where its answer lacks something the registrar.
+async def fetch(query: Query, context: Context) -> RegistryAnswers:
+    """Ask the registry, and the registrar if the registry's answer lacks something.
 
     Raises:
         SourceError: `skipped`, if the registry has no RDAP server; `rejected`, if it answers with a page.
@@ -89,21 +88,21 @@ async def fetch(query: Query, context: Context) -> Told:
     registry = json_answer(response, empty=frozenset({404}))
     left = context.timeout * 0.9 - (time.monotonic() - started)
     if registry is None and "html" in response.headers.get("content-type", ""):
-        # A page for people is no answer of a registry.
+        # A page for people is not a registry's answer.
         raise SourceError("rejected", "http_404")
     if registry is None and in_charge:
-        return Told(None, unregistered=await unless_delegated(domain, left))
+        return RegistryAnswers(None, unregistered=await unless_delegated(domain, left))
     if registry is None:
-        return Told(None)
+        return RegistryAnswers(None)
     known = _readable(registry)
     url = None if not known or all(known.values()) else _referral(registry)
     if url is None:
-        return Told(registry)
+        return RegistryAnswers(registry)
     try:
-        return Told(registry, await _refer(url, domain, context, left))
+        return RegistryAnswers(registry, await _refer(url, domain, context, left))
     except (OutboundError, SourceError, httpx.InvalidURL) as error:
         _log.info("rdap_referral_failed", error=type(error).__name__)
-        return Told(registry, missing=True)
+        return RegistryAnswers(registry, missing=True)
 
 
 async def _get(url: str, context: Context, seconds: float) -> httpx.Response:
@@ -111,12 +110,12 @@ async def _get(url: str, context: Context, seconds: float) -> httpx.Response:
 
 
 async def _refer(url: str, domain: Domain, context: Context, seconds: float) -> Any:
-    """What the registrar says about the domain; None if it knows nothing.
+    """Return the registrar's answer about the domain; None if it does not know the domain.
 
-    The client is guarded, as data names whom to ask.
+    The client is guarded, because the address comes from received data.
 
     Raises:
-        OutboundError, SourceError, httpx.InvalidURL: if it gives no answer about this domain.
+        OutboundError, SourceError, httpx.InvalidURL: if it does not answer about this domain.
     """
     if seconds < _LEAST_SECONDS:
         raise SourceError("timeout", "timeout")
@@ -132,7 +131,7 @@ async def _refer(url: str, domain: Domain, context: Context, seconds: float) -> 
     return cast("Any", told)
 
 
-def parse(told: Told) -> Fields:
+def parse(told: RegistryAnswers) -> Fields:
     """Read the answers (RFC 9083)."""
     if told.registry is None:
         return told.unregistered
@@ -144,7 +143,7 @@ def parse(told: Told) -> Fields:
 
 
 def _readable(raw: Any) -> Fields:
-    """The registration, or nothing if it cannot be read: whether that is a failure, others decide."""
+    """Return the registration, or no fields if it is unreadable, which the caller may treat as a failure."""
     with contextlib.suppress(*_UNREADABLE):
         return _registration(raw)
     return {}
@@ -165,7 +164,7 @@ def _registration(raw: Any) -> Fields:
 
 
 def _referral(told: dict[str, Any]) -> str | None:
-    """Where the registrar's RDAP server tells of the domain."""
+    """Return the address of the domain at the registrar's RDAP server, or None."""
     wanted = ("related", "application/rdap+json")
     with contextlib.suppress(*_UNREADABLE):
         links = (one["href"] for one in told["links"] if (one.get("rel"), one.get("type")) == wanted)
@@ -182,7 +181,7 @@ def _registrar(entities: list[dict[str, Any]]) -> str | None:
 
 
 def _date(moment: str | None) -> str | None:
-    """The day of an RFC 3339 time, which is in UTC."""
+    """Return the day of an RFC 3339 time, which is in UTC."""
     return moment.partition("T")[0] if moment else None
 
 

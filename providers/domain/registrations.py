@@ -1,4 +1,4 @@
-"""Reading what WHOIS servers answer: text for people, in as many forms as there are registries. Pure."""
+"""The parsing of WHOIS answers: text for people, in as many forms as there are registries. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from settings import Rate
 FIELDS = frozenset(
     f"whois.{name}" for name in ("registered", "registrar", "created", "expires", "name_servers")
 )
-"""What registries tell of a domain."""
+"""The fields that registries report about a domain."""
 
 NOMINET = (Rate(5, 1), Rate(1000, 86400))
-"""How often the registry of .uk may be asked, by all that one user sends.
-https://www.nominet.uk/uk-domain-names/about-domain-names/domain-lookup-whois/acceptable-use-policy"""
+"""The rates of the registry of .uk, for all requests of one user.
+
+https://www.nominet.uk/uk-domain-names/about-domain-names/domain-lookup-whois/acceptable-use-policy
+"""
 
 TTL = 6 * 3600
-"""Seconds: a domain that is not registered may be so within the hour."""
+"""Seconds. Short, because an unregistered domain may be registered within the hour."""
 
 _KEYS = {
     name: field
@@ -41,18 +43,18 @@ _KEYS = {
     }.items()
     for name in names.split(", ")
 }
-# Where a name ends and its value begins: `name: value`, `[name] value`, `name.....: value`, and a few that
-# have nothing between the two.
+# The end of a name and the start of its value: `name: value`, `[name] value`, `name.....: value`, and a few
+# with no separator.
 _LINE = re.compile(
     r"(?:[a-z] )?\[(?P<boxed>[^\]]{2,40})\]\s*(?P<value>.*)"
     r"|(?P<bare>record (?:created|expires) on|registered on|valid-date)\s+(?P<beside>\S.*)"
     r"|(?P<name>[^:]{2,60}?)[.\s]*:\s*(?P<told>.*)$",
     re.IGNORECASE,
 )
-# Everything in it is bounded, since who answers may want it to take long.
+# Every repetition is bounded, because a server may send text that is made to take long.
 _NAMED = r"[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}"
 _GAP = r"[^\w\n]{0,30}"
-# Whole lines: the terms of use that some servers send along have such words, too.
+# Whole lines, because the terms of use that some servers append contain such words, too.
 _UNREGISTERED = re.compile(
     rf"^{_GAP}(?:error{_GAP}\d{{0,9}}{_GAP})?(?:"
     rf"(?:(?:the |this |above |sorry, but )?domain(?: name)?\b{_GAP})?(?:{_NAMED}{_GAP}\b)?"
@@ -79,7 +81,7 @@ _DATES = tuple(
     for form in (
         r"(?P<year>\d{4})([-/.]) ?(?P<month>\d{1,2})\2 ?(?P<day>\d{1,2})(?!\d)",
         r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?!\d)",
-        # Whoever puts the year last and writes numbers alone puts the day first.
+        # Purely numeric dates with the year last have the day first.
         r"(?P<day>\d{1,2})([-/.])(?P<month>\d{1,2})\2(?P<year>\d{4})(?!\d)",
         rf"(?P<year>\d{{4}})-{_MONTH}-(?P<day>\d{{1,2}})(?!\d)",
         rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-. ]{_MONTH}[-., ]+(?P<year>\d{{4}})(?!\d)",
@@ -89,7 +91,7 @@ _DATES = tuple(
 
 
 def referral(text: str) -> str | None:
-    """The WHOIS server that IANA's answer about a TLD names."""
+    """Return the WHOIS server that IANA's answer about a TLD names, or None."""
     found = re.search(r"^(?:refer|whois):[ \t]*([a-z0-9.-]+)[ \t]*\r?$", text, re.IGNORECASE | re.MULTILINE)
     return found[1].lower() if found else None
 
@@ -98,7 +100,7 @@ def parse(text: str) -> Fields:
     """Read a registry's answer about a domain.
 
     Raises:
-        SourceError: `rate_limited`, or `bad_response` if nothing in it can be read.
+        SourceError: `rate_limited`, or `bad_response` if nothing in it is readable.
     """
     found: dict[str, list[str]] = {}
     for name, value in _pairs(text):
@@ -120,14 +122,14 @@ def parse(text: str) -> Fields:
 
 
 def unregistered(text: str) -> bool:
-    """Whether that answer can be read, and says that the domain is not registered."""
+    """Return whether that answer is readable and reports the domain as not registered."""
     with contextlib.suppress(SourceError):
         return parse(text)["whois.registered"] is False
     return False
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """What the lines tell, under our names; values may stand indented below their name."""
+    """Yield the values of the lines under our names; values may be indented below their name."""
     open_name: str | None = None
     for line in text.splitlines():
         if line.lstrip()[:1] in ("%", "#", ">"):
@@ -149,12 +151,12 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _name(line: re.Match[str]) -> str:
-    """The name in a line, in lower case and without what is in brackets after it."""
+    """Return the name in a line, in lower case and without a part in brackets after it."""
     return (line["boxed"] or line["bare"] or line["name"]).partition("(")[0].strip().lower()
 
 
 def _host(line: str) -> str | None:
-    """The first word, if it is a host name; addresses may follow it."""
+    """Return the first word, if it is a host name; addresses may follow it."""
     word = line.split()[0].rstrip(".").lower()
     return word if _HOST.fullmatch(word) else None
 
@@ -164,7 +166,7 @@ def _date(values: list[str] | None) -> str | None:
 
 
 def _day(value: str) -> date | None:
-    """The day with which the value begins, in any form; what comes after it is left out."""
+    """Return the day at the start of the value, in any form, or None."""
     for form in _DATES:
         found = form.match(value)
         if found:

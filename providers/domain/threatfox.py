@@ -11,7 +11,7 @@ _UNKNOWN_MALWARE = "Unknown malware"
 
 
 def parse(told: tuple[str, Any]) -> Fields:
-    """Read an answer. The categories are what the domain is used for, and the malware's family."""
+    """Read an answer. The categories are the domain's uses and the malware's family."""
     found = indicators(told)
     if not found:
         return {}

@@ -1,8 +1,8 @@
-"""The certificate that the domain's web server shows now, whether it is valid or not.
+"""The certificate that the domain's web server presents now, valid or not.
 
 This connects to the domain itself, on port 443 of an address that was checked to be public;
-`VEDETTE_PROVIDER_TLS_ENABLED=0` switches it off. `VEDETTE_PROVIDER_TLS_BASE_URL` (`tls://192.0.2.1:443`)
-connects there instead, whatever the domain.
+`VEDETTE_PROVIDER_TLS_ENABLED=0` disables it. `VEDETTE_PROVIDER_TLS_BASE_URL` (`tls://192.0.2.1:443`) connects
+there instead, whatever the domain.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _CLOSE_SECONDS = 0.5
 
 
 async def fetch(query: Query, context: Context) -> bytes | None:
-    """Shake hands and take the certificate (DER); None if nobody listens there.
+    """Shake hands and take the certificate (DER); None if the port is closed.
 
     Raises:
-        SourceError: `skipped` for an address that may not be reached; `error` if the handshake fails.
+        SourceError: `skipped` for a forbidden address; `error` if the handshake fails.
     """
     domain: Domain = query.value
     place = await _place(domain, context)
@@ -83,7 +83,7 @@ def parse(raw: bytes | None) -> Fields:
 
 
 def _name(issuer: x509.Name) -> str | None:
-    """The authority as people know it: organisation and common name."""
+    """Return the authority's common name for people: organisation and common name."""
     parts: list[str] = []
     for oid in (NameOID.ORGANIZATION_NAME, NameOID.COMMON_NAME):
         found = issuer.get_attributes_for_oid(oid)

@@ -1,7 +1,7 @@
-"""URLhaus by abuse.ch: URLs on the domain that spread malware, and what two blocklists say of the domain.
+"""URLhaus by abuse.ch: URLs on the domain that spread malware, and two blocklists' entries of the domain.
 
-That a host has such URLs does not make it malicious: sites for sharing files have thousands, and many a
-site was broken into. Malicious is what the Spamhaus DBL holds for a bad actor's own domain, or SURBL lists.
+Such URLs alone do not make a host malicious: file-sharing sites have thousands, and many sites were broken
+into. A domain is malicious if the Spamhaus DBL lists it as a bad actor's own, or SURBL lists it.
 """
 
 from __future__ import annotations

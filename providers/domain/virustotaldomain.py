@@ -1,4 +1,4 @@
-"""VirusTotal: what security vendors call a domain.
+"""VirusTotal: the verdicts of security vendors on a domain.
 
 A key of the public API (`VEDETTE_PROVIDER_VIRUSTOTAL_KEY`, the same as for addresses) must not be used in
 commercial products or workflows.
@@ -19,16 +19,16 @@ _COUNTS = {f"threat.{name}_count": name for name in ("malicious", "suspicious", 
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer. Malicious is what two vendors say is; not malicious, what none does and some deny.
+    """Read an answer: malicious if two vendors object, not malicious if none does and some deny it.
 
-    The categories are what vendors call a malicious domain; those under which they file its content, as
+    The categories are the vendors' names for a malicious domain. The categories of its content, such as
     "search engines", are no threats.
     """
     told = raw["data"]["attributes"]
     counts = told["last_analysis_stats"]
     fields: Fields = {path: counts[name] for path, name in _COUNTS.items()}
     if not counts["malicious"] and not counts["suspicious"] and not counts["harmless"]:
-        return {}  # nobody has looked
+        return {}  # no vendor has looked
     if counts["malicious"] >= _FEWEST_VERDICTS:
         return fields | {"threat.malicious": True, "threat.categories": _called(told)}
     denied = counts["malicious"] == 0 and counts["suspicious"] == 0

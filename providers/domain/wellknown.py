@@ -1,4 +1,4 @@
-"""Well-known names, of services that everybody uses, from a table on this machine."""
+"""Well-known names, of widely used services, from a table on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from providers.sources.wellknown import table
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Look the name up. Below it others may have names, and what is not in the table may be as well known."""
+    """Look the name up. Names below it may belong to others, and a missing name may still be well known."""
     domain: Domain = query.value
     known = domain.name.removeprefix("www.") in table().domains
     return {"threat.is_known_service": True} if known else {}

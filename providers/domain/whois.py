@@ -1,7 +1,7 @@
 """WHOIS on port 43 (RFC 3912), for the registries that have no RDAP server.
 
-IANA's server says which one to ask. With a base URL of the operator's own (`whois://192.0.2.1:43`) that
-server is asked in IANA's place, and for every domain; what it refers to is asked on the same port.
+IANA's server names the registry's. If the operator sets a base URL (`whois://192.0.2.1:43`), that server
+replaces IANA's for every domain; the server that it refers to is asked on the same port.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _log = logs.get(__name__)
 _IANA, _PORT = "whois.iana.org", 43
 _MOST_BYTES = 64 * 1024
 _REFERRAL_SECONDS = 86400.0
-# What some registries need to be asked in place of the bare name, as their own help texts say.
+# The form of the query that some registries need, according to their own help texts.
 _QUESTIONS = {"whois.denic.de": "-T dn,ace {}", "whois.jprs.jp": "{}/e"}
 
 
-# IANA's server and a TLD → the registry's server (None: it has none), and until when that is good.
+# IANA's server and a TLD → the registry's server (None: it has none), and until when that is valid.
 _registries: dict[tuple[str, str], tuple[str | None, float]] = {}
 
 
 async def server_of(query: Query, context: Context) -> str:
-    """Say which server the registry has, as IANA's tells once a day for each TLD.
+    """Return the registry's server, which IANA's server reports once a day for each TLD.
 
     Raises:
         SourceError: `skipped`, if the registry has an RDAP server or no WHOIS server.
@@ -54,14 +54,14 @@ async def server_of(query: Query, context: Context) -> str:
 
 
 async def fetch(query: Query, context: Context) -> str | Fields:
-    """Ask the registry's server for the domain; of its no, say what follows from that.
+    """Ask the registry's server for the domain; if it is unknown there, draw the conclusion from that.
 
     Raises:
         SourceError: as `server_of`.
     """
     domain: Domain = query.value
     registry = await server_of(query, context)
-    # Who answers may not send us inside.
+    # A received answer must not lead into an internal network.
     address = await _reachable(registry, context.allowed, context.timeout)
     question = _QUESTIONS.get(registry, "{}").format(domain.registered)
     told = await exchange(address, urlsplit(context.base_url).port or _PORT, question)
@@ -79,7 +79,7 @@ async def _has_rdap(tld: str, context: Context) -> bool:
 
 
 async def _reachable(host: str, allowed: Networks, seconds: float) -> str:
-    """A public address of a WHOIS server."""
+    """Return a public address of a WHOIS server."""
     address = checked(await addresses(resolvers(""), host, seconds / 2), allowed)
     if address is None:
         raise SourceError("error", "dns_failed")
@@ -87,7 +87,7 @@ async def _reachable(host: str, allowed: Networks, seconds: float) -> str:
 
 
 async def exchange(address: str, port: int, question: str) -> str:
-    """Ask one server: a line there, everything until it hangs up back.
+    """Ask one server: send one line, and return everything until it closes the connection.
 
     Raises:
         SourceError: `error` without a connection, `bad_response` for more than 64 KiB.
@@ -126,7 +126,7 @@ SOURCE = RemoteSource(
         timeout=6,
         ttl=registrations.TTL,
         negative_ttl=3600,
-        # The least that a registry publishes: http://www.ripn.net:8082/nic/whois/en/about_whois.html.
+        # The smallest rate that a registry publishes: http://www.ripn.net:8082/nic/whois/en/about_whois.html.
         rates=(Rate(12, 60),),
         per_server=True,
         server_rates={

@@ -1,1 +1,1 @@
-"""Sources for what is known about an e-mail address and the person behind it."""
+"""Sources about e-mail addresses and the people behind them."""

@@ -1,4 +1,4 @@
-"""Abstract Email Reputation: whether mail arrives, whose address it is, where it was exposed."""
+"""Abstract Email Reputation: whether mail arrives, the owner of the address, and its breaches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from providers.sources import abstract
 from providers.sources.base import Evidence, Fields, RemoteSource, RemoteSpec
 
 _VALIDITY = {"deliverable": "valid", "undeliverable": "invalid", "unknown": "unknown"}
-_AWAY = "unavailable_server"  # the mail server did not answer them, which tells nothing of the address
+_AWAY = "unavailable_server"  # the mail server did not respond, which proves nothing about the address
 _FIELDS = frozenset(
     {
         "validity", "mx_found", "is_disposable", "is_role_account", "is_free_provider", "name",
@@ -19,7 +19,7 @@ _FIELDS = frozenset(
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer. A free provider is not the sender's organisation; every plan tells of delivery."""
+    """Read an answer. A free provider is not the sender's organisation. Every plan includes delivery."""
     if raw is None:
         return {}
     delivery = raw["email_deliverability"]
@@ -42,13 +42,13 @@ def parse(raw: Any) -> Fields:
 
 
 def _found_mailbox(delivery: dict[str, Any], quality: dict[str, Any]) -> bool | None:
-    """Whether the mail server took this very name: not known where it takes all."""
+    """Return True if the mail server accepts this very name; None if unknown or if it accepts all."""
     taken = delivery["status"] == "deliverable" and delivery.get("is_smtp_valid")
     return True if taken and not quality.get("is_catchall") else None
 
 
 def _validity(delivery: dict[str, Any], quality: dict[str, Any]) -> str | None:
-    """Their verdict. Where a domain takes mail for every name, nobody can tell whether the mailbox exists."""
+    """Return their verdict. If a domain accepts mail for every name, the mailbox may not exist."""
     if delivery.get("status_detail") == _AWAY:
         return "unknown"
     validity = _VALIDITY.get(delivery["status"])

@@ -1,4 +1,4 @@
-"""The answer of an e-mail lookup: one flat profile, null where nobody knows."""
+"""The answer of an e-mail lookup: one flat profile, with null for unknown values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Socials(Block):
 
 
 class MailChecks(Block):
-    """What `validity` rests on. Null is not known, or not looked at."""
+    """The checks behind `validity`. Null means unknown or not checked."""
 
     syntax: bool | None = Field(description="Whether it is written as an address.")
     domain: bool | None = Field(description="Whether there is such a domain.")
@@ -71,7 +71,7 @@ class Publication(Block):
 
 
 class OtherPerson(Block):
-    """Somebody else of whom a source speaks, by another name than the profile's or by none."""
+    """Another person that a source describes, by another name than the profile's or without a name."""
 
     source: str = Field(description="The source that says so.")
     name: str | None = Field(description="The full name.")
@@ -95,7 +95,7 @@ class OtherPerson(Block):
 
 
 class EmailAnswer(LookupAnswer):
-    """What is known about an e-mail address and the person behind it."""
+    """The answer about an e-mail address and the person behind it."""
 
     email: str = Field(description="The address.")
     first_name: str | None = Field(description="The person's first name.")

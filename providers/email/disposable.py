@@ -1,6 +1,6 @@
-"""Disposable addresses: is the domain, or one above it, a provider of addresses to throw away?
+"""Disposable addresses: whether the domain, or one above it, provides throw-away addresses.
 
-The list is the one of the `disposable-email-domains` package. It is read when first needed.
+The list is the one of the `disposable-email-domains` package. It is read on first use.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from providers.sources.base import Evidence, Fields, LocalSource, Query, Spec
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Look the domain up. That it is not found says nothing."""
+    """Look the domain up. A missing domain proves nothing."""
     return {"is_disposable": True} if is_disposable(query.value.domain) else {}
 
 
 def is_disposable(domain: str) -> bool:
-    """Whether the list has the domain, or one above it."""
+    """Return whether the list has the domain, or one above it."""
     labels = domain.split(".")
     return any(".".join(labels[start:]) in _domains() for start in range(len(labels) - 1))
 

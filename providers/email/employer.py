@@ -1,6 +1,6 @@
-"""The company of a mail domain: its industry and size, from sources of companies that find one by its domain.
+"""The company of a mail domain: its industry and size, from company sources that search by domain.
 
-They are asked about the domain and kept by it, so that a company is asked about once and not for each person.
+The domain is the query and the cache key, so that a company is asked about once and not for each person.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from providers.company import abstractcompany, wikidata
-from providers.company.identity import Company, Wanted, registered
+from providers.company.identity import Company, WantedCompany, registered
 from providers.email.maildomain import is_companys
 from providers.sources.base import Context, Fields, Query, RemoteSource, SourceError
 
@@ -20,10 +20,10 @@ _LARGEST = (10, 50, 200, 500, 1000, 5000, 10000)
 
 
 def of_domain(source: RemoteSource, name: str, value: Callable[[str], Any]) -> RemoteSource:
-    """A source of the kind `company` as the source `name` of the kind `email`, with the same key.
+    """Return a source of the kind `company` as the source `name` of the kind `email`, with the same key.
 
     Args:
-        source: which.
+        source: the source.
         name: the other name.
         value: of the query, for a registered domain.
     """
@@ -48,7 +48,7 @@ def of_domain(source: RemoteSource, name: str, value: Callable[[str], Any]) -> R
 
 
 def size(count: int) -> str:
-    """The range that a number of people is in, such as `51-200`."""
+    """Return the size range of a number of people, such as `51-200`."""
     at = bisect_left(_LARGEST, count)
     smallest = _LARGEST[at - 1] + 1 if at else 1
     return f"{smallest}-{_LARGEST[at]}" if at < len(_LARGEST) else f"{smallest}+"
@@ -60,7 +60,7 @@ def _has_company(query: Query) -> bool:
 
 @wraps(wikidata.fetch)
 async def _item(query: Query, context: Context) -> Any:
-    """Search for the company with this website, and read its item; None if not exactly one has it."""
+    """Search for the company with this website and read its item; None unless exactly one has it."""
     hits = await wikidata.fetch(query, context)
     try:
         found = wikidata.parse(hits).get("candidates", [])
@@ -76,5 +76,5 @@ ABSTRACT = of_domain(abstractcompany.SOURCE, "abstractemployer", lambda domain: 
 WIKIDATA = of_domain(
     replace(wikidata.SOURCE, fetch=_item),
     "wikidataemployer",
-    lambda domain: Wanted(domain.partition(".")[0], domain),
+    lambda domain: WantedCompany(domain.partition(".")[0], domain),
 )

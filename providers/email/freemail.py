@@ -1,8 +1,8 @@
-"""Free providers: is the domain one where everybody can have an address?
+"""Free providers: whether the domain offers an address to everybody.
 
-The list is `free_providers.txt`, which says where it is from. It is read when first needed. Added are
-services that forward mail to hide an address, and providers that the list lacks. No list has them all: a
-domain that is on none may still be a free provider's.
+The list is `free_providers.txt`, which names its origin. It is read on first use. Services that forward mail
+to hide an address are added, and providers that the list lacks. No list is complete: a domain on none may
+still be a free provider's.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _ALSO = frozenset(
     "passport.com prodigy.net.mx riseup.net sympatico.ca talktalk.net telia.com telus.net tim.it tin.it "
     "tuta.com tutamail.com tutanota.com vip.163.com".split()
 )
-# Where everybody can buy one.
+# Providers where everybody can buy an address.
 _SOLD = frozenset({"hey.com", "mailbox.org", "startmail.com"})
-# Brands with a domain in many countries. Nobody lists them all, and some are someone else's.
+# Brands with a domain in many countries. No list has them all, and some belong to other owners.
 _BRANDS = re.compile(r"(?:yahoo|hotmail|live|outlook|msn|gmx|yandex|aol)\.(?:com?\.)?[a-z]{2,3}")
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Look the domain up. That it is not found says nothing."""
+    """Look the domain up. A missing domain proves nothing."""
     return {"is_free_provider": True} if is_free(query.value.domain) else {}
 
 
 def is_free(domain: str) -> bool:
-    """Whether it is known that everybody can have an address there."""
+    """Return whether everybody can have an address at the domain, according to the lists."""
     labels = domain.split(".")
     above = {".".join(labels[start:]) for start in range(len(labels) - 1)}
     return domain in _domains() or not above.isdisjoint(_RELAYS)
 
 
 def is_shared(domain: str) -> bool:
-    """Whether it is known, or to be feared, that everybody can have an address there."""
+    """Return whether everybody can, or possibly can, have an address at the domain."""
     return is_free(domain) or domain in _SOLD or _BRANDS.fullmatch(domain) is not None
 
 

@@ -1,4 +1,4 @@
-"""GitHub: the accounts whose public profiles show the address. A token, if set, raises their limits."""
+"""GitHub: the accounts whose public profiles show the address. A token, if set, raises the limits."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ _GONE = frozenset({404})
 _HEADERS = {"accept": "application/vnd.github+json", "x-github-api-version": "2022-11-28"}
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """The profiles that show the address, in the order of the search; and whether these are all."""
 
     profiles: list[dict[str, Any]]
     complete: bool
 
 
-async def fetch(query: Query, context: Context) -> Found:
+async def fetch(query: Query, context: Context) -> SearchResult:
     """Search for accounts, then read the profiles of the hits.
 
-    The search matches words: only a profile that shows this very address is one of this address.
+    The search matches words, so only profiles that show exactly this address are kept.
     """
     told = await _get(context, "/search/users", q=f"{query.text} in:email")
     logins = [hit["login"] for hit in told["items"]][:_MOST_READ]
     profiles = await asyncio.gather(*(_profile(context, login) for login in logins))
     exact = [one for one in profiles if one and (one["email"] or "").lower() == query.text]
-    return Found(exact, told["total_count"] <= len(logins) and not told["incomplete_results"])
+    return SearchResult(exact, told["total_count"] <= len(logins) and not told["incomplete_results"])
 
 
 async def _profile(context: Context, login: str) -> Any:
@@ -69,14 +69,14 @@ async def _get(context: Context, path: str, empty: frozenset[int] = frozenset(),
 
 
 def _used_up(response: httpx.Response) -> bool:
-    """Whether a 403 is theirs for too many requests, and not for a token that may not."""
+    """Return whether a 403 is for too many requests, and not for a token without permission."""
     return response.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in response.headers
 
 
-def parse(found: Found) -> Fields:
-    """Read the profiles: the first is filled up from those of the same name; others are other people's.
+def parse(found: SearchResult) -> Fields:
+    """Read the profiles: the first, completed from those of the same name. Others are other people's.
 
-    Organisations count only where no user shows the address.
+    Organisations count only if no user shows the address.
     """
     if not found.profiles:
         return {} if found.complete else dict.fromkeys(_FIELDS, Unsure())
@@ -95,8 +95,8 @@ def parse(found: Found) -> Fields:
 
 
 def _fields(profile: dict[str, Any]) -> Fields:
-    """Read a profile. An organisation's name is nobody's."""
-    twitter = profile.get("twitter_username")  # the only one of these that need not be there
+    """Read a profile. An organisation's name is not a person's."""
+    twitter = profile.get("twitter_username")  # the only optional one of these
     return {
         "name": profile["name"] if profile["type"] == "User" else None,
         "company": (profile["company"] or "").strip().removeprefix("@"),

@@ -1,6 +1,6 @@
-"""Gravatar: the public profile that a person keeps under the hash of their address.
+"""Gravatar: the public profile that a person publishes under the hash of their address.
 
-Works without a key, for 100 questions an hour; with one they tell more of the profile.
+Works without a key, for 100 requests an hour; with a key the profile has more fields.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TEXTS = {
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the profile; None if there is none."""
+    """Fetch the profile; None if there is none."""
     response = await context.client.get(
         f"{context.base_url}/profiles/{sha256(query.text.encode()).hexdigest()}",
         headers={"authorization": f"Bearer {context.key}"} if context.key else {},

@@ -1,8 +1,8 @@
 """Hunter's verifier: whether mail to the address arrives. It needs a key.
 
-Status 403 says too many at once, 429 or 402 that the plan's quota is used up, 202 that they are still
-looking, 222 that the mail server let them down, and 451 that they may not say. Asking again while they are
-still looking counts as the same request.
+Status 403 means too many requests at once, 429 or 402 that the plan's quota is used up, 202 that the search
+is still running, 222 that the mail server failed, and 451 that the answer is withheld. A repeated request
+while the search is running counts as the same request.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from providers.sources.rest import Get, rest
 from settings import Rate
 
 _QUOTA_SECONDS = 3600.0
-# `webmail` says where the mailbox is, not whether there is one; `accept_all`, that the domain takes mail for
-# every name, so that nobody can tell.
+# `webmail` names the sort of mailbox, not whether it exists; `accept_all` means that the domain accepts mail
+# for every name, so the mailbox cannot be verified.
 _VALIDITY = {"valid": "valid", "invalid": "invalid", "accept_all": "risky", "disposable": "risky"}
 
 
@@ -45,7 +45,7 @@ SOURCE = rest(
         key="required",
         account="hunter",
         personal=True,
-        timeout=22,  # a verification takes up to 20 s; the lookup does not wait for that, the next one has it
+        timeout=22,  # a verification takes up to 20 s; the lookup does not wait, the next one has the answer
         ttl=86400,
         negative_ttl=86400,
         rates=(Rate(10, 1), Rate(300, 60)),  # of the account: those of its verifier, the strictest

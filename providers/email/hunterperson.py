@@ -1,6 +1,6 @@
-"""Hunter's enrichment: the person behind an address and the company that they work for.
+"""Hunter's enrichment: the person behind an address and their company. This source and `hunter` share a key.
 
-One key is for this source and `hunter`. It counts only what it finds, and knows people at work.
+It counts only successful requests, and knows people at work.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from settings import Rate
 
 
 def _page(address: str) -> Callable[[Any], str]:
-    """What makes the address of a page of a handle."""
+    """Return a converter from a handle to the address of its page."""
     return lambda handle: address + text(handle)
 
 
 def _company_domain(value: Any) -> str | None:
-    """An employer's domain, but not that of the provider of the mailbox."""
+    """Return an employer's domain, but not that of the provider of the mailbox."""
     return value if is_companys(text(value)) else None
 
 

@@ -1,7 +1,7 @@
 """The kind `email`: its sources in the order of precedence, and how their fields become one profile.
 
-What people say of themselves comes first. The profile is of the person whom the first source names. The
-sources of the kind `breach` stand here too, under `breach`.
+What people publish about themselves comes first. The profile describes the person whom the first source
+names. The sources of the kind `breach` are also used here, under `breach`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _SOURCES = (
 _PEOPLE = frozenset(source.spec.name for source in _SOURCES if "name" in source.fields)
 _SERVICES = {"gravatar": "Gravatar", "github": "GitHub", "openpgp": "keys.openpgp.org"}
 _VALIDITY = ("mx_found", "is_disposable", "is_role_account")
-# What tells of the address, and not of the person: on its own that is not charged.
+# Fields that describe the address and not the person. They alone are not charged.
 _OF_THE_ADDRESS = frozenset(
     {
         "email", "validity", "is_disposable", "is_role_account", "is_free_provider", "mx_found",
@@ -68,7 +68,7 @@ _OF_THE_ADDRESS = frozenset(
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
-    """What follows from what the sources say."""
+    """Return the fields that follow from those of the sources."""
     found: dict[str, tuple[Any, str | None]] = {"checks.syntax": (True, None)}
     same = (("role", "job_role"), ("current_location", "location"), ("checks.mx", "mx_found"))
     for path, origin in same:
@@ -81,7 +81,7 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
 
 
 def validity(fields: Mapping[str, Any]) -> dict[str, tuple[Any, str | None]]:
-    """Whether mail can be expected to arrive, without writing any: never more certain than the domain is."""
+    """Return whether mail is expected to arrive, without sending any, and the field this follows from."""
     if fields.get("mx_found") is False:
         return {"validity": ("invalid", "mx_found")}
     for path in ("is_disposable", "is_role_account"):
@@ -91,10 +91,10 @@ def validity(fields: Mapping[str, Any]) -> dict[str, tuple[Any, str | None]]:
 
 
 def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
-    """All but what other fields speak against.
+    """Return all fields but those that other fields contradict.
 
-    Mail that arrives is still a risk where it is a throw-away's or a function's. And the mail domain is not
-    the company's if a source says that everybody can have an address there.
+    An address that receives mail is still risky if it is disposable or a role account. The mail domain is not
+    the company's if a source reports that everybody can have an address there.
     """
     if fields["validity"] == "valid" and validity(fields)["validity"][0] == "risky":
         fields = fields | {"validity": "risky"}
@@ -105,7 +105,7 @@ def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
 
 
 def cost(fields: Mapping[str, Any]) -> int:
-    """One credit if anything is known of the person."""
+    """Return one credit if anything is known about the person."""
     return int(not fields.keys() <= _OF_THE_ADDRESS)
 
 
@@ -140,7 +140,7 @@ KIND = Kind(
     signs=verdicts.EMAIL,
     cut=cut,
     origins={
-        # Whose they are, the names tell.
+        # The names decide whose they are.
         **dict.fromkeys((people.OTHERS, "socials", *people.PERSONAL), ("name",)),
         "company_domain": ("name", "is_free_provider", "is_disposable"),
         "validity": _VALIDITY,

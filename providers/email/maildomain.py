@@ -1,4 +1,4 @@
-"""The company's domain: that of the address, unless everybody can have one there, or may be able to."""
+"""The company's domain: that of the address, unless everybody can, or possibly can, have one there."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from providers.sources.base import Evidence, Fields, LocalSource, Query, Spec
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Tell whose domain it is."""
+    """Return the domain if it is a company's."""
     domain: str = query.value.domain
     return {"company_domain": domain} if is_companys(domain) else {}
 
 
 def is_companys(domain: str) -> bool:
-    """Whether nothing speaks against its being a company's: it is on no list of mail providers."""
+    """Return whether the domain may be a company's: it is on no list of mail providers."""
     return not (is_shared(domain) or is_disposable(domain))
 
 

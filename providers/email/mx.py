@@ -1,8 +1,8 @@
-"""Can the domain receive mail? Its MX records, or for want of them its address (RFC 5321, 5.1).
+"""The check that a domain can receive mail: its MX records, or else its address (RFC 5321, 5.1).
 
-A null MX (RFC 7505) says that it takes none, and so does one that leads to `localhost`, to another name that
-no other machine can reach, or to an address in the place of a name. Asked of the system's name servers, or of
-the one in `VEDETTE_PROVIDER_MX_BASE_URL` (`dns://192.0.2.1:53`). Only the domain is sent.
+A null MX (RFC 7505) means that it accepts none. So does an MX that leads to `localhost`, to another name that
+no other machine can reach, or to an address in place of a name. Asked of the system's name servers, or of the
+one in `VEDETTE_PROVIDER_MX_BASE_URL` (`dns://192.0.2.1:53`). Only the domain is sent.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from providers.sources.base import Context, Evidence, Fields, Query, RemoteSourc
 from providers.sources.nameservers import own_resolvers, records
 
 Found = Literal["mx", "address", "null_mx", "unreachable_mx", "nothing", "no_domain"]
-# Names that lead nowhere but to the machine that asks (RFC 6761), and those of its own network.
+# Names that lead only to the asking machine (RFC 6761), or into its own network.
 _NOWHERE = frozenset({"localhost", "localdomain", "invalid", "local", "test", "example", "onion"})
 
 
 async def fetch(query: Query, context: Context) -> Found:
-    """Ask for the domain's MX records, and if it has none for its addresses.
+    """Fetch the domain's MX records, or if it has none its addresses.
 
     Raises:
         SourceError: `timeout` or `error`, if no name server answered.
@@ -43,13 +43,13 @@ async def fetch(query: Query, context: Context) -> Found:
 
 
 def _is_reachable(exchange: dns.name.Name) -> bool:
-    """Whether it is the name of a machine that others can reach."""
+    """Return whether it is the name of a machine that others can reach."""
     last = exchange.to_text(omit_final_dot=True).lower().rpartition(".")[2]
     return bool(last) and last not in _NOWHERE and not last.isdecimal()
 
 
 def parse(found: Found) -> Fields:
-    """Whether mail can be delivered, and whether there is such a domain."""
+    """Return whether mail can be delivered, and whether the domain exists."""
     return {"mx_found": found in ("mx", "address"), "checks.domain": found != "no_domain"}
 
 
@@ -67,7 +67,7 @@ SOURCE = RemoteSource(
         ttl=3600,
         negative_ttl=3600,
         parser_version=2,
-        # A name server answers as fast as Postgres, and keeps answers itself.
+        # A name server answers as fast as Postgres, and caches answers itself.
         shared=False,
     ),
     fetch,

@@ -1,6 +1,6 @@
 """keys.openpgp.org: the name in the OpenPGP key that the owner of the address published there.
 
-The server gives a key for an address only after its owner has confirmed that by mail.
+The server returns a key for an address only after its owner has confirmed it by mail.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Published(NamedTuple):
 
 
 async def fetch(query: Query, context: Context) -> Published | None:
-    """Ask for the key; None if there is none."""
+    """Fetch the key; None if there is none."""
     response = await context.client.get(
         f"{context.base_url}/vks/v1/by-email/{quote(query.text, safe='')}", timeout=context.timeout
     )
@@ -58,7 +58,7 @@ def parse(published: Published | None) -> Fields:
 
 
 def _dearmoured(text: str) -> bytes:
-    """The packets: the base64 lines after the headers and their blank line, without the checksum."""
+    """Return the packets: the base64 lines after the headers and their blank line, without the checksum."""
     begin, end = text.find(_BEGIN), text.find(_END)
     if begin < 0 or end < begin:
         raise SourceError("bad_response", "not_a_key")
@@ -71,7 +71,7 @@ def _dearmoured(text: str) -> bytes:
 
 
 def _user_ids(data: bytes) -> Iterator[str]:
-    """The bodies of the user id packets (RFC 9580, 4.2)."""
+    """Yield the bodies of the user id packets (RFC 9580, 4.2)."""
     position = 0
     while position < len(data):
         tag = data[position]
@@ -88,7 +88,7 @@ def _user_ids(data: bytes) -> Iterator[str]:
 
 
 def _new_length(data: bytes, position: int) -> tuple[int, int]:
-    """Where the body starts and how long it is, of a packet in the current format."""
+    """Return the start and length of the body, for a packet in the current format."""
     first = data[position]
     if first < 192:
         return position + 1, first
@@ -96,11 +96,11 @@ def _new_length(data: bytes, position: int) -> tuple[int, int]:
         return position + 2, ((first - 192) << 8) + data[position + 1] + 192
     if first == 255:
         return position + 5, int.from_bytes(data[position + 1 : position + 5], "big")
-    raise SourceError("bad_response", "not_a_key")  # a partial length, which keys do not have
+    raise SourceError("bad_response", "not_a_key")  # a partial length, which keys do not use
 
 
 def _old_length(data: bytes, position: int, length_type: int) -> tuple[int, int]:
-    """The same for the legacy format; the indeterminate length runs to the end."""
+    """Return the same for the legacy format; the indeterminate length extends to the end."""
     if length_type == 3:
         return position, len(data) - position
     size = 1 << length_type
@@ -121,7 +121,7 @@ SOURCE = RemoteSource(
         timeout=4,
         ttl=86400,
         negative_ttl=86400,
-        rates=(Rate(50, 3000),),  # one a minute; they allow bursts, of how many is not said
+        rates=(Rate(50, 3000),),  # one a minute; bursts are allowed, their size is not documented
     ),
     fetch,
     parse,

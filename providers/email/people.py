@@ -1,7 +1,7 @@
-"""Who it is that the sources speak of: two people never become one profile.
+"""The identity of the person whom the sources describe: two people never become one profile.
 
-An address may have been another person's, or a source may be wrong. Names tell: where they disagree, what
-the less certain source says of a person stands apart, and so does what a source says without a name.
+An address may have belonged to another person, or a source may be wrong. Names decide: where they disagree,
+the description by the less certain source is kept apart, and so is one without a name.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from providers.email.socials import FIELDS as SOCIALS
 from providers.sources.base import Fields
 
 OTHERS = "other_people"
-# Of a person, in the order of the answer.
+# The fields of a person, in the order of the answer.
 _TOLD = (
     "name first_name last_name company job_role seniority department industry company_domain company_size"
     " location country city bio phone photo"
 ).split()
 PERSONAL = frozenset({*_TOLD, "languages", *SOCIALS})
-"""The fields that tell of a person, and not of the address."""
+"""The fields that describe the person, and not the address."""
 
 _SHORT_FORM = 3
 _TITLES = frozenset("dr mag mr mrs ms prof".split())
-# What has no accent to take away.
+# Letters without an accent that could be removed.
 _LETTERS = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
 
 
 def apart(
     told: Mapping[str, Fields], people: Collection[str]
 ) -> tuple[Mapping[str, Fields], Mapping[str, Fields]]:
-    """Tell the person whom the most certain of the sources names from others.
+    """Separate the person whom the most certain source names from others.
 
     Args:
         told: source → its fields, in the order of precedence.
         people: the sources that know people.
 
     Returns:
-        The same, in which others stand under `other_people`; and source → what it says of another.
+        The same fields, with other people under `other_people`; and source → its fields about another person.
     """
     names = {source: name for source in people if (name := full_name(told.get(source, {})))}
     agreed: list[str] = []
@@ -64,30 +64,30 @@ def apart(
 
 
 def person(source: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What a source says of somebody, as an item of `other_people`."""
+    """Return a source's description of a person, as an item of `other_people`."""
     told = {path: fields.get(path) or None for path in _TOLD}
     pages = [fields[path] for path in sorted(SOCIALS) if fields.get(path)]
     return {"source": source, **told, "languages": fields.get("languages") or [], "socials": pages}
 
 
 def full_name(fields: Mapping[str, Any]) -> str | None:
-    """The name of whom these fields tell; an address in its place is none."""
+    """Return the name of the person in these fields; None if there is none, or an address in its place."""
     parts = (fields.get("first_name"), fields.get("last_name"))
     name: str = fields.get("name") or " ".join(part for part in parts if part)
     return name if "@" not in name and _words(name) else None
 
 
 def agree(name: str, others: Iterable[str]) -> bool:
-    """Whether a name can be that of the person who has all these others."""
+    """Return whether a name can belong to the person who has all these other names."""
     return all(same_person(name, other) for other in others)
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two names can be one person's.
+    """Return whether two names can be one person's.
 
-    So it is where every word of the shorter is one of the longer, its initial or its short form (`Ben`), and
-    at least one is the same, whatever their order, accents and titles; and where one is a handle made of the
-    other, such as `alovelace`.
+    They can if every word of the shorter name is one of the longer, its initial or its short form (`Ben`),
+    and at least one word is equal, whatever the order, accents and titles. They also can if one is a handle
+    made of the other, such as `alovelace`.
     """
     few, many = sorted((_words(one), _words(other)), key=len)
     if len(few) == 1 and _is_handle(few[0], many):

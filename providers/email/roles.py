@@ -15,7 +15,8 @@ from providers.sources.base import Evidence, Fields, LocalSource, Query, Spec
 
 _PARTED = re.compile(r"[._-]+")
 _DIGITS = "0123456789"
-# Words of one name stand with hyphens between them; it is also known with none, and with dots or underscores.
+# Hyphens separate the words of one name. The name is also recognised without them, or with dots or
+# underscores.
 _TABLE = (
     # RFC 2142
     "info marketing sales support abuse noc security post-master host-master usenet news web-master www "
@@ -66,27 +67,27 @@ _PHRASES = frozenset(tuple(name.split("-")) for name in _TABLE) | {
     (name.replace("-", ""),) for name in _TABLE
 }
 _LONGEST = max(map(len, _PHRASES))
-# What follows these, such as the name of a service, makes no person of them.
+# Text after these, such as the name of a service, does not make the address a person's.
 _MACHINES = (("no", "reply"), ("do", "not", "reply"), ("donot", "reply"), ("dont", "reply"))
 _REGIONS = frozenset(
     "africa amer americas apac asia benelux dach emea eu europe global int international intl latam mena "
     "nordics world worldwide "
-    # languages whose code is no country's
+    # languages whose code is not a country's
     "cs da el en fa he hi ja ko nb sv uk zh".split()
 )
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Read the part before the @. A name that is not known may be a function's too."""
+    """Read the part before the @. An unknown name may be a function's too."""
     return {"is_role_account": True} if is_role(query.value.local) else {}
 
 
 def is_role(local: str) -> bool:
-    """Tell whether it names a function, or several: without a tag after a plus, and without accents.
+    """Return whether the name is one or several functions, ignoring accents and a tag after a plus.
 
-    The marks between words part them: `customer.service` is a function since these two words are one, and
-    `mark.eting` is none. A region or a number may follow (`support-de`, `info2`), or a region come before
-    (`uk_sales`); but not parted by a dot, as names are (`jo.list`).
+    Marks separate words: `customer.service` is a function because these two words are one, and `mark.eting`
+    is none. A region or a number may follow (`support-de`, `info2`), or a region may come first (`uk_sales`),
+    but not separated by a dot, as in people's names (`jo.list`).
     """
     name = _plain(local.partition("+")[0])
     words = [word for word in _PARTED.split(name) if word]
@@ -102,12 +103,12 @@ def is_role(local: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """Take the accents off."""
+    """Remove the accents."""
     return "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
 
 
 def _starts_with(words: list[str], machine: tuple[str, ...]) -> bool:
-    """Tell whether the words begin with these, which may also stand together, and go on in the last."""
+    """Return whether the words begin with these, joined or not; the last word may be longer."""
     if words and words[0].startswith("".join(machine)):
         return True
     *first, last = machine
@@ -115,7 +116,7 @@ def _starts_with(words: list[str], machine: tuple[str, ...]) -> bool:
 
 
 def _are_functions(words: tuple[str, ...]) -> bool:
-    """Tell whether the words are names of functions, one after the other."""
+    """Return whether the words are names of functions, one after the other."""
     return not words or any(
         words[:length] in _PHRASES and _are_functions(words[length:])
         for length in range(1, min(_LONGEST, len(words)) + 1)

@@ -1,4 +1,4 @@
-"""Which network a person's page is on."""
+"""The network of a person's page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NETWORKS = {
 }
 
 FIELDS = frozenset(f"socials.{network}" for network in _NETWORKS.values())
-"""All that `socials` can fill."""
+"""All fields that `socials` can fill."""
 
 
 def socials(urls: Iterable[str]) -> dict[str, str]:
-    """The first of the URLs on each network, as fields of the profile."""
+    """Return the first of the URLs on each network, as fields of the profile."""
     found: dict[str, str] = {}
     for url in urls:
         parts = urlsplit(url)

@@ -1,1 +1,1 @@
-"""Sources for what is known about an IP address."""
+"""Sources about IP addresses."""

@@ -1,4 +1,4 @@
-"""Abstract IP Intelligence: what an address is used for, whose it is, and where."""
+"""Abstract IP Intelligence: the use, the owner and the location of an address."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from providers.ip.timezones import current_zone
 from providers.sources import abstract
 from providers.sources.base import Evidence, Fields, RemoteSource, RemoteSpec
 
-# Their fields have our names.
+# Their fields have the same names as ours.
 _BLOCKS = {
     "security": tuple(Security.model_fields),
     "asn": tuple(AutonomousSystem.model_fields),
     "company": tuple(Company.model_fields),
     "location": tuple(name for name in Location.model_fields if name not in ("accuracy_km", "is_anycast")),
-    "timezone": ("name",),  # what its clocks show was true when they were asked
+    "timezone": ("name",),  # the clock time was true only at the time of the request
 }
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer; every plan tells the location."""
+    """Read an answer; every plan includes the location."""
     if raw is None:
         return {}
     told = {block: abstract.block(raw, block) for block in _BLOCKS} | {"location": raw["location"]}

@@ -1,4 +1,4 @@
-"""What the services of abuse.ch share: one Auth-Key for all, and how they say what became of a question."""
+"""Common parts of the services of abuse.ch: one Auth-Key for all, and the statuses of their answers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _REJECTED = frozenset({"invalid_host", "illegal_search_term"})
 
 @dataclass(frozen=True)
 class Service:
-    """One of the services: how it wants to be named, where it is, and where one reads about it."""
+    """One of the services: its attribution, its address, and the page that documents it."""
 
     attribution: str
     base_url: str
     evidence: Evidence
 
     def spec(self, name: str, kind: str, *fields: str, parser_version: int = 1) -> RemoteSpec:
-        """What the source `name` of the service says of itself."""
+        """Return the declaration of the service's source `name`."""
         return RemoteSpec(
             name=name,
             kind=kind,
@@ -43,11 +43,11 @@ class Service:
 
 
 def known(raw: Any) -> bool:
-    """Whether an answer, which comes with status 200 always, has something in it.
+    """Return whether an answer, which always comes with status 200, has data in it.
 
     Raises:
-        SourceError: `auth_failed` for a key that abuse.ch does not know, `rejected` for a query that it does
-            not take, `bad_response` for other refusals.
+        SourceError: `auth_failed` for a key unknown to abuse.ch, `rejected` for a query it does not accept,
+            `bad_response` for other refusals.
     """
     status = raw["query_status"]
     if status == "unknown_auth_key":

@@ -1,4 +1,4 @@
-"""AbuseIPDB: what operators of servers have reported about an address in the last ninety days."""
+"""AbuseIPDB: reports by server operators about an address in the last ninety days."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of an IP lookup: blocks that are always objects, null where nobody knows."""
+"""The answer of an IP lookup: blocks that are always objects, with null for unknown values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from models.lookups.lookups import Block, LookupAnswer, Verdict
 
 
 class Security(Block):
-    """What the address is known to be used for. Null is unknown, which is not the same as false."""
+    """The known uses of the address. Null means unknown, which is not the same as false."""
 
     is_vpn: bool | None = Field(description="Whether it is an exit of a VPN.")
     is_proxy: bool | None = Field(description="Whether it is an open proxy.")
@@ -29,7 +29,7 @@ class AutonomousSystem(Block):
 
 
 class Company(Block):
-    """Who uses the address."""
+    """The company that uses the address."""
 
     name: str | None = Field(description="Its name.")
     domain: str | None = Field(description="The domain of its site.")
@@ -37,7 +37,7 @@ class Company(Block):
 
 
 class Location(Block):
-    """Where the address is used, as far as databases know. An anycast address is in no one place."""
+    """The place where the address is used, according to databases. An anycast address has no single place."""
 
     city: str | None = Field(description="The city.")
     region: str | None = Field(description="The region or state.")
@@ -56,7 +56,7 @@ class Location(Block):
 
 
 class Timezone(Block):
-    """The zone's IANA name, and what its clocks show now; `utc_offset` in hours."""
+    """The zone's IANA name, and its current clock time; `utc_offset` in hours."""
 
     name: str | None = Field(description="The zone's IANA name.")
     abbreviation: str | None = Field(description="The short name that its clocks have now.")
@@ -64,7 +64,7 @@ class Timezone(Block):
 
 
 class IpThreat(Block):
-    """What abuse databases and scanner observers report."""
+    """Reports of abuse databases and scanner observers."""
 
     abuse_score: float | None = Field(description="How sure abuse is, from 0 to 100.")
     total_reports: int | None = Field(description="How often abuse was reported.")
@@ -81,7 +81,7 @@ class IpThreat(Block):
 
 
 class Malware(Block):
-    """How many engines call the address what; `network` is the CIDR range that it is in."""
+    """The verdicts of scanning engines on the address; `network` is the CIDR range that contains it."""
 
     malicious_count: int | None = Field(description="How many engines call it malicious.")
     suspicious_count: int | None = Field(description="How many engines call it suspicious.")
@@ -92,7 +92,7 @@ class Malware(Block):
 
 
 class IpAnswer(LookupAnswer):
-    """What is known about an IP address."""
+    """The answer about an IP address."""
 
     ip_address: str = Field(description="The address, in canonical form.")
     hostname: str | None = Field(description="The name that it has in reverse DNS.")

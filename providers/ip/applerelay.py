@@ -1,4 +1,4 @@
-"""Where Apple's iCloud Private Relay leaves its network, as Apple publishes it for operators of sites."""
+"""The exits of Apple's iCloud Private Relay, as Apple publishes them for site operators."""
 
 from __future__ import annotations
 

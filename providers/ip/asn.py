@@ -1,4 +1,4 @@
-"""Which network announces an address: a table of ranges on this machine.
+"""The network that announces an address: a table of ranges on this machine.
 
 The publisher's table is IPtoASN's; the package of ip-location-db merges RouteViews, the registries and DB-IP.
 """
@@ -17,7 +17,7 @@ DATASET = "asn"
 
 
 def open_table(files: Mapping[str, Path]) -> RangeTable:
-    """The open table; its labels are a number, a space and a name."""
+    """Open the table; its labels are a number, a space and a name."""
     return RangeTable(files["table"])
 
 

@@ -1,6 +1,6 @@
 """The address ranges that cloud and delivery networks publish as their own.
 
-An address in them is hosted there; who rents it is not told.
+An address in them is hosted there; the tenant is not published.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMPANIES = {
     "fastly": ("Fastly", "fastly.com"),
     "github": ("GitHub", "github.com"),
 }
-# GitHub's own addresses; those of its `actions` are of the cloud that they run in.
+# GitHub's own addresses. Those of `actions` belong to the cloud that runs them.
 _GITHUB = ("hooks", "web", "api", "git", "packages", "pages", "importer")
 
 
@@ -65,7 +65,7 @@ def _networks(name: str, told: Any) -> Iterator[str]:
 
 
 def meaning(label: str) -> Fields:
-    """What a range of the cloud `label` says of an address in it."""
+    """Return the fields of an address in a range of the cloud `label`."""
     name, domain = _COMPANIES[label]
     return {
         "security.is_hosting": True,

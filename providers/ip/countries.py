@@ -1,9 +1,10 @@
 """Country codes (ISO 3166-1 alpha-2) → English name and continent.
 
-What sources call a country in other ways becomes that name, so that they agree.
-Taken from countries-list 3.4.1 (https://github.com/annexare/Countries), MIT License,
-Copyright (c) 2014 Annexare Studio. Data that names a country by its code alone is completed from here.
-Russia, which lies on two continents, is listed where its capital is.
+Other names that sources use for a country are replaced by this name, so that the sources agree.
+
+Taken from countries-list 3.4.1 (https://github.com/annexare/Countries), MIT License, Copyright (c) 2014
+Annexare Studio. Data that names a country by its code alone is completed from here. Russia, which lies on two
+continents, is listed on that of its capital.
 """
 
 from __future__ import annotations
@@ -289,7 +290,7 @@ COUNTRIES: dict[str, tuple[str, str]] = {
 }
 """Code → (name, continent)."""
 
-# In the short forms that `_folded` leaves; what that makes equal to a name above is left out.
+# In the short forms that `_folded` produces, without those that equal a name above.
 _OTHER_NAMES = """
     AX Åland Islands
     BN Brunei Darussalam
@@ -339,29 +340,29 @@ _OTHER_NAMES = """
 
 
 def country_code(name: str) -> str | None:
-    """The code of the country that is called `name`, in any of the usual spellings; None if none is."""
+    """Return the code of the country called `name`, in any usual spelling; None if it is unknown."""
     return _codes().get(_folded(name))
 
 
 def country_name(code: str | None, told: str | None = None) -> str | None:
-    """The one name of a country.
+    """Return the one name of a country.
 
     Args:
-        code: its code, if that is known.
-        told: what a source calls it; returned as it is if neither the code nor this name is known.
+        code: its code, if known.
+        told: the source's name for it; returned unchanged if neither the code nor this name is known.
     """
     code = code if code in COUNTRIES else country_code(told or "")
     return COUNTRIES[code][0] if code else told
 
 
 def named_country(told: str | None) -> str | None:
-    """The one name of a country that is told by its code or by any of its names; else what is told."""
+    """Return the one name of a country given by its code or any of its names; else the text unchanged."""
     code = (told or "").upper()
     return country_name(code if code in COUNTRIES else None, told) or None
 
 
 def with_names(place: Fields) -> Fields:
-    """The fields of a place with the names that belong to its `location.country_code`."""
+    """Return the fields of a place with the names for its `location.country_code`."""
     code = place.get("location.country_code")
     continent = COUNTRIES[code][1] if code in COUNTRIES else place.get("location.continent")
     name = country_name(code, place.get("location.country"))
@@ -377,7 +378,10 @@ def _codes() -> dict[str, str]:
 
 
 def _folded(name: str) -> str:
-    """A name without accents, punctuation and articles; "Korea (Republic of)" is "republic of korea"."""
+    """Return a name without accents, punctuation and articles.
+
+    "Korea (Republic of)" becomes "republic of korea".
+    """
     turned = name.endswith(("of)", "of the)"))
     first, comma, rest = name.partition(" (" if turned else ", ")
     letters = unicodedata.normalize("NFKD", f"{rest} {first}" if comma else name).casefold()

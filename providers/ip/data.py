@@ -1,4 +1,4 @@
-"""The datasets of the IP sources: where they come from, and how a download becomes what the sources read."""
+"""The datasets of the IP sources: their origins, and the conversion of downloads into the sources' files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from providers.datasets.downloads import Dataset, Package, Publisher
 from providers.datasets.ranges import Range, RangeTable, write
 from providers.ip import asn, dbip
 
-# Known for decades: data in which they are missing is not the data it should be.
+# Known for decades: data without them is damaged.
 _CITY_PROBE, _CITY_PROBE_COUNTRY = "8.8.8.8", "US"
 _NETWORK_PROBE, _NETWORK_PROBE_NUMBER = "8.8.8.8", 15169
 _FEWEST_NETWORKS = 100_000
@@ -83,7 +83,7 @@ def _packed(address: str) -> bytes:
 
 @contextmanager
 def _member(archive: Path, name: str) -> Generator[IO[bytes]]:
-    """One file of a package, found by its name and read in place: nothing is unpacked by its own path."""
+    """Yield one file of a package, found by its name and read in place. No path from the package is used."""
     with tarfile.open(archive, "r:gz") as package:
         for entry in package:
             if entry.isfile() and Path(entry.name).name == name:
@@ -95,7 +95,7 @@ def _member(archive: Path, name: str) -> Generator[IO[bytes]]:
 
 
 def _months(today: date) -> dict[str, str]:
-    """This month's file, and last month's, for the new one comes some days into the month."""
+    """Return this month's file and last month's, because the new one appears some days into the month."""
     months = (today, today.replace(day=1) - timedelta(days=1))
     return {f"{month:%Y-%m}": f"/free/dbip-city-lite-{month:%Y-%m}.mmdb.gz" for month in months}
 

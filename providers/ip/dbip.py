@@ -1,4 +1,4 @@
-"""DB-IP City Lite: where an address is, from a file on this machine.
+"""DB-IP City Lite: the location of an address, from a file on this machine.
 
 The publisher's file holds both IP versions, in records like MaxMind's. The packages of ip-location-db hold
 one file per version with flat records. Both are read.
@@ -31,7 +31,7 @@ class Cities:
     """The open files of the dataset."""
 
     def __init__(self, files: Mapping[str, Path]) -> None:
-        """Open them.
+        """Open the files.
 
         Args:
             files: `both`, or `ipv4` and `ipv6` → path.
@@ -47,12 +47,12 @@ class Cities:
         self._v6 = readers.get("both") or readers["ipv6"]
 
     def get(self, address: Address) -> Mapping[str, Any] | None:
-        """The record of `address`, or None."""
+        """Return the record of `address`, or None."""
         return (self._v4 if address.version == 4 else self._v6).get(address)
 
 
 def _open(path: Path) -> Any:
-    # The types of the library are not complete.
+    # The type stubs of the library are incomplete.
     return maxminddb.open_database(path, maxminddb.MODE_MMAP_EXT)  # pyright: ignore[reportUnknownMemberType]
 
 

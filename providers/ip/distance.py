@@ -1,4 +1,4 @@
-"""How far two places are from each other."""
+"""The distance between two places."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _EARTH_KM = 6371.0
 
 
 def kilometres(one: tuple[float, float], other: tuple[float, float]) -> float:
-    """The way between two places along the ground.
+    """Return the distance between two places along the ground, in kilometres.
 
     Args:
         one: latitude and longitude, in degrees.

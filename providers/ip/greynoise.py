@@ -1,7 +1,7 @@
 """GreyNoise: whether an address scans the whole Internet, or belongs to a well-known service.
 
-The community API answers without a key, for a few queries a day, and with one for as many as that allows.
-It knows IPv4 only. "Not observed" comes with status 404, and is an answer.
+The community API answers a few queries a day without a key, and as many as the plan allows with one. It knows
+IPv4 only. "Not observed" comes with status 404, and is an answer.
 """
 
 from __future__ import annotations

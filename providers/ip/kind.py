@@ -45,7 +45,7 @@ _RULES: dict[str, Rule] = {
     "threat.total_reports": "max",
 }
 _LONGITUDE, _LATITUDE, _ACCURACY = (f"location.{name}" for name in ("longitude", "latitude", "accuracy_km"))
-# The city of one source and the coordinates of another are nowhere.
+# The city of one source and the coordinates of another are no place together.
 _PLACE = frozenset(
     {"location.city", "location.region", "location.postal_code", _LONGITUDE, _LATITUDE, _ACCURACY}
 )
@@ -58,7 +58,7 @@ _TOGETHER = (
 
 
 def normalise(text: str, pointer: str) -> Query:
-    """The canonical form of an address; one mapped into IPv6 is the IPv4 address.
+    """Return the query for an address in canonical form. IPv4 mapped into IPv6 becomes IPv4.
 
     Raises:
         Invalid: if `text` is not an IPv4 or IPv6 address.
@@ -77,7 +77,7 @@ def normalise(text: str, pointer: str) -> Query:
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
-    """What clocks show in the time zone."""
+    """Return the abbreviation and offset of the time zone at the moment."""
     zone = fields.get("timezone.name")
     local = local_time(zone, moment) if zone else None
     if local is None:
@@ -89,7 +89,7 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
 
 
 def compare(told: Mapping[str, Fields]) -> Fields:
-    """How far apart the places are that sources name, where more than one does."""
+    """Return the greatest distance between the places that sources name, if several do."""
     points = [
         (own[_LATITUDE], own[_LONGITUDE]) for own in told.values() if {_LATITUDE, _LONGITUDE} <= own.keys()
     ]
@@ -98,7 +98,7 @@ def compare(told: Mapping[str, Fields]) -> Fields:
 
 
 def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
-    """All, but no one place, nor what clocks show there, of an address that is in many."""
+    """Return all fields; for an anycast address without place and clock time, as it has many places."""
     if not fields.get("location.is_anycast"):
         return fields
     return {path: value for path, value in fields.items() if path not in _PLACE | _CLOCKS}

@@ -1,6 +1,6 @@
-"""Sources that are lists: an address that is on one is what the list says; of any other it says nothing.
+"""Sources that are lists: an address on a list has the list's meaning; for others the source has no fields.
 
-Not being on a list is unknown and not false, for no list is complete.
+A missing address is unknown and not false, because no list is complete.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def open_tables(files: Mapping[str, Path]) -> dict[str, RangeTable]:
 
 
 def source(spec: Spec, meanings: Mapping[str, Callable[[str], Fields]]) -> LocalSource:
-    """A source that looks an address up in the tables of its dataset.
+    """Make a source that looks an address up in the tables of its dataset.
 
     Args:
         spec: of the source; with a dataset.
-        meanings: role of a table → what a label in it says of an address.
+        meanings: role of a table → the fields that a label in it stands for.
     """
     dataset = spec.dataset
     assert dataset is not None
@@ -49,7 +49,7 @@ def source(spec: Spec, meanings: Mapping[str, Callable[[str], Fields]]) -> Local
 
 
 def dataset(name: str, origin: Lists, tables: Callable[[dict[str, bytes]], Tables]) -> Dataset:
-    """The dataset of such a source: the origin's files, read by `tables` into ranges by role."""
+    """Make the dataset of such a source: the origin's files, read by `tables` into ranges by role."""
 
     def build(download: Path, folder: Path) -> dict[str, Path]:
         paths: dict[str, Path] = {}

@@ -1,7 +1,7 @@
 """Reverse DNS: the name that the address's owner gave it.
 
 Asked of the system's name servers, or of the one in `VEDETTE_PROVIDER_PTR_BASE_URL` (`dns://192.0.2.1:53`).
-Half a second is all it gets: no answer may wait for a name server that is away.
+The timeout is half a second, so that no answer waits for an unreachable name server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TIMEOUT = 0.5
 
 
 async def fetch(query: Query, context: Context) -> list[str]:
-    """Ask for the names of the address; none is an answer.
+    """Fetch the names of the address; an empty list is an answer.
 
     Raises:
         SourceError: `timeout` or `error`, if no name server answered.
@@ -29,7 +29,7 @@ async def fetch(query: Query, context: Context) -> list[str]:
 
 
 def parse(names: list[str]) -> Fields:
-    """Take the first name in alphabetical order, so that a rotating answer does not look like a change."""
+    """Return the first name in alphabetical order, so that a rotating answer does not look like a change."""
     return {"hostname": min(names).lower()} if names else {}
 
 
@@ -45,7 +45,7 @@ SOURCE = RemoteSource(
         timeout=_TIMEOUT,
         ttl=3600,
         negative_ttl=3600,
-        # A name server answers as fast as Postgres, and keeps answers itself.
+        # A name server answers as fast as Postgres, and caches answers itself.
         shared=False,
     ),
     fetch,

@@ -1,7 +1,7 @@
-"""RDAP: in whose name a network is registered, from the registry that is in charge of it.
+"""RDAP: the registrant of a network, from the registry in charge of it.
 
-Which registry that is, IANA says in its bootstrap files (RFC 9224). With a base URL of the operator's own,
-that server is asked for every address.
+IANA's bootstrap files name the registry (RFC 9224). If the operator sets a base URL, that server is asked for
+every address.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from settings import Rate
 
 _IANA = "https://data.iana.org/rdap"
 _BOOTSTRAP_SECONDS = 86400.0
-_MAX_REDIRECTS = 2  # a registry sends on to the one that a network was transferred to
+_MAX_REDIRECTS = 2  # a registry redirects to the one that a network was transferred to
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ACCEPT = {"accept": "application/rdap+json, application/json"}
 
@@ -45,7 +45,7 @@ class Service(NamedTuple):
 
 @dataclass
 class _Bootstrap:
-    """The registries of one IP version, and until when (monotonic) they are known."""
+    """The registries of one IP version, and until when (monotonic) they are valid."""
 
     services: list[Service] = field(default_factory=list["Service"])
     until: float = 0.0
@@ -55,7 +55,7 @@ _bootstraps = {4: _Bootstrap(), 6: _Bootstrap()}
 
 
 async def server_of(query: Query, context: Context) -> str:
-    """Say which registry is in charge, by the name of its server."""
+    """Return the name of the server of the registry in charge."""
     base_url = await _base_url(query, context)
     return "" if base_url is None else urlsplit(base_url).netloc
 
@@ -70,7 +70,7 @@ async def fetch(query: Query, context: Context) -> tuple[Address, Any]:
 
 
 async def _base_url(query: Query, context: Context) -> str | None:
-    """The server in charge; None where IANA names none."""
+    """Return the server in charge, or None if IANA names none."""
     return await _server(query.value, context) if context.base_url == _IANA else context.base_url
 
 
@@ -99,7 +99,7 @@ def services(told: Any) -> list[Service]:
     """Read a bootstrap file: the services, the narrowest ranges first.
 
     Raises:
-        SourceError: `bad_response`, if it is not one.
+        SourceError: `bad_response`, if it is no bootstrap file.
     """
     try:
         found: list[Service] = []
@@ -124,7 +124,7 @@ def parse(raw: tuple[Address, Any]) -> Fields:
 
 
 def _registrant(network: dict[str, Any]) -> str | None:
-    """The name of the registrant, if that is an organisation and not a person."""
+    """Return the name of the registrant, if that is an organisation and not a person."""
     for entity in network.get("entities", []):
         if "registrant" in entity.get("roles", []):
             card: dict[str, Any] = {entry[0]: entry[3] for entry in entity.get("vcardArray", [None, []])[1]}
@@ -134,7 +134,7 @@ def _registrant(network: dict[str, Any]) -> str | None:
 
 
 def _cidr(network: dict[str, Any], address: Address) -> str | None:
-    """The CIDR range around the address: of the ranges that make up the network, the one that it is in."""
+    """Return the CIDR range of the network that contains the address."""
     first, last = ip_address(network["startAddress"]), ip_address(network["endAddress"])
     if isinstance(first, IPv4Address) and isinstance(last, IPv4Address):
         ranges: Any = summarize_address_range(first, last)

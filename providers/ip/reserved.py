@@ -1,8 +1,8 @@
-"""Private, reserved and other special addresses: what they are for is in the standards; nobody is asked.
+"""Private, reserved and other special addresses: the standards define their use, so no source is asked.
 
 The ranges are those of IANA's special-purpose registries (RFC 6890 and its updates) that are not "globally
-reachable". That such an address never leaves the machine is also a guard: it would tell a third party about
-the inside of a network.
+reachable". This is also a guard: such an address never leaves the machine, where it would reveal the inside
+of a network to a third party.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from outbound.guard import Address, forbidden_address
 from providers.datasets.installed import Datasets
 from providers.sources.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 
-# What lies within special ranges, and is reached from everywhere all the same: anycast addresses of the Port
-# Control Protocol, TURN and DNS-SD, AMT, AS112, ORCHIDv2 and drones.
+# Parts of special ranges that are globally reachable all the same: anycast addresses of the Port Control
+# Protocol, TURN and DNS-SD, AMT, AS112, ORCHIDv2 and drones.
 _GLOBAL = tuple(
     ip_network(network)
     for network in (
@@ -23,14 +23,14 @@ _GLOBAL = tuple(
         " 2001:20::/28 2001:30::/28"
     ).split()
 )
-# The first bytes of IPv4 addresses that special ranges have. No IPv6 range whose first two bytes are from
-# the one to the other below is special.
+# The first bytes of special IPv4 addresses. No IPv6 range is special whose first two bytes lie between the
+# two values below.
 _FIRST_BYTES = frozenset({0, 10, 100, 127, 169, 172, 192, 198, 203, *range(224, 256)})
 _LEAST_PLAIN, _GREATEST_PLAIN = b"\x20\x03", b"\x3f\xfe"
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Say of a special address that it is reserved.
+    """Report a special address as reserved.
 
     Raises:
         SourceError: `skipped`, for a public address.
@@ -42,12 +42,12 @@ def find(query: Query, datasets: Datasets) -> Fields:
 
 
 def is_special(address: Address) -> bool:
-    """Whether IANA's registries say that the address is not reached from everywhere."""
+    """Return whether IANA's registries list the address as not globally reachable."""
     return forbidden_address(address) and not any(address in network for network in _GLOBAL)
 
 
 def _is_plainly_public(packed: bytes) -> bool:
-    """Whether no special range is anywhere near the address: said of most that are public, and quickly."""
+    """Return whether no special range is near the address. This is a quick test for most public ones."""
     if len(packed) == 4:
         return packed[0] not in _FIRST_BYTES
     return _LEAST_PLAIN <= packed[:2] <= _GREATEST_PLAIN

@@ -1,6 +1,6 @@
-"""Spamhaus DROP: networks that are hijacked or run by criminals, with which nobody should exchange traffic.
+"""Spamhaus DROP: networks that are hijacked or run by criminals, with which no traffic should be exchanged.
 
-Free for any use, with Spamhaus named; it must not be fetched more than once an hour.
+Free for any use, with attribution to Spamhaus; it must not be fetched more than once an hour.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ThreatFox by abuse.ch: addresses from which malware is commanded, or spread.
 
-It leaves out what was reported more than six months ago.
+It leaves out reports that are older than six months.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ SERVICE = abusech.Service(
     "https://threatfox-api.abuse.ch/api/v1",
     Evidence("https://threatfox.abuse.ch/api", date(2026, 11, 22)),
 )
-# How sure the reporter is, of 100. Below, it is a suspicion.
+# The confidence of the reporter, of 100. Below this it is only a suspicion.
 _LEAST_CONFIDENCE = 50
 
 
 async def fetch(query: Query, context: Context) -> tuple[str, Any]:
-    """Search for the query; returns it beside the answer, in which others come that merely contain it."""
+    """Search for the query; return it with the answer, which also holds entries that only contain it."""
     response = await context.client.post(
         f"{context.base_url}/",
         json={"query": "search_ioc", "search_term": query.text},
@@ -32,9 +32,9 @@ async def fetch(query: Query, context: Context) -> tuple[str, Any]:
 
 
 def indicators(told: tuple[str, Any]) -> list[dict[str, Any]]:
-    """What ThreatFox knows of exactly this name, or of any port of this address.
+    """Return the entries for exactly this name, or for any port of this address.
 
-    A URL on a host says nothing of the host: it may be a site for sharing files.
+    A URL on a host proves nothing about the host, which may be a file-sharing site.
     """
     host, raw = told
     if not abusech.known(raw):

@@ -1,4 +1,4 @@
-"""The time zone of a place: that of its country, if it has but one, or else of its coordinates.
+"""The time zone of a place: that of its country, if it has only one, or else of its coordinates.
 
 The zones come from the IANA time zone database (public domain) in the `tzdata` package, and their borders,
 within some hundred metres, from OpenStreetMap through timezone-boundary-builder (ODbL) in `tzfpy`.
@@ -13,7 +13,8 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-# Former names whose links lead to another zone with the same clocks; see the file `backward` of the database.
+# Former names whose links lead to another zone with the same clock time; see the file `backward` of the
+# database.
 _RENAMED = {
     "Africa/Asmera": "Africa/Asmara",
     "Africa/Timbuktu": "Africa/Bamako",
@@ -26,12 +27,12 @@ _RENAMED = {
     "Pacific/Truk": "Pacific/Chuuk",
     "Pacific/Yap": "Pacific/Chuuk",
 }
-# They say what clocks show, and no place.
+# Names for a clock time, not for a place.
 _ABBREVIATIONS = frozenset("CET CST6CDT EET EST EST5EDT HST MET MST MST7MDT PST8PDT WET".split())
 
 
 class LocalTime(NamedTuple):
-    """What clocks in a zone show at a moment: the abbreviation (None where there is none) and UTC + hours."""
+    """The clock time of a zone at a moment: its abbreviation (None without one) and the hours from UTC."""
 
     abbreviation: str | None
     utc_offset: float
@@ -40,13 +41,13 @@ class LocalTime(NamedTuple):
 def zone_of(
     country_code: str | None, city: str | None, longitude: float | None, latitude: float | None
 ) -> str | None:
-    """The IANA name of the zone that the place keeps, or None where that is not certain.
+    """Return the IANA name of the time zone of the place, or None if it is not certain.
 
-    Without a city, coordinates are the middle of the country, which may have another zone than the place.
+    Without a city, the coordinates are those of the middle of the country, which may be in another zone.
 
     Args:
         country_code: two letters.
-        city: its name; only whether it is known counts.
+        city: its name; only its presence matters.
         longitude: in degrees.
         latitude: in degrees.
     """
@@ -55,21 +56,21 @@ def zone_of(
     single, names = _zones().get(country_code, (None, frozenset()))
     if single or not city or longitude is None or latitude is None:
         return single
-    # Loads the borders, some 35 MB: only once they are needed.
+    # Loads the borders, some 35 MB, so it is imported only when needed.
     from tzfpy import get_tz
 
     found = current_zone(get_tz(longitude, latitude))
-    # Not every code is in the table: Kosovo's is not. Zones at sea are no country's.
+    # Some codes, such as Kosovo's, are not in the table. Zones at sea belong to no country.
     return found if found in names or not (names or found.startswith("Etc/")) else None
 
 
 def current_zone(name: str) -> str:
-    """The name that a zone has now: `Asia/Kolkata` for what was `Asia/Calcutta`. Unknown ones stay."""
+    """Return the current name of a zone: `Asia/Kolkata` for `Asia/Calcutta`. Unknown names stay."""
     return name if name in _current() else _former().get(name, name)
 
 
 def local_time(zone: str, moment: datetime) -> LocalTime | None:
-    """What clocks in `zone` show at `moment` (aware); None for a name that is no zone."""
+    """Return the clock time of `zone` at `moment` (aware); None if the name is no zone."""
     return _local_time(zone, moment.replace(second=0, microsecond=0))
 
 
@@ -77,7 +78,7 @@ def local_time(zone: str, moment: datetime) -> LocalTime | None:
 def _local_time(zone: str, moment: datetime) -> LocalTime | None:
     try:
         local = moment.astimezone(ZoneInfo(zone))
-    except (KeyError, ValueError, OSError):  # ZoneInfo's ways to say that there is none
+    except (KeyError, ValueError, OSError):  # ZoneInfo raises these for a missing zone
         return None
     offset, name = local.utcoffset(), local.tzname()
     if offset is None:
@@ -88,13 +89,13 @@ def _local_time(zone: str, moment: datetime) -> LocalTime | None:
 
 @cache
 def _current() -> frozenset[str]:
-    """The zones that the table of countries lists."""
+    """Return the zones that the table of countries lists."""
     return frozenset(name for _, names in _zones().values() for name in names)
 
 
 @cache
 def _former() -> dict[str, str]:
-    """Former name of a zone → its name now. The links of the database lead there, but for a few."""
+    """Return former name of a zone → its current name, by the links of the database and a few exceptions."""
     data = importlib.resources.files("tzdata.zoneinfo") / "tzdata.zi"
     links = [line.split()[1:] for line in data.read_text(encoding="utf-8").splitlines() if line[:2] == "L "]
     renamed = {name: target for target, name in links if target in _current() and name not in _ABBREVIATIONS}
@@ -103,7 +104,7 @@ def _former() -> dict[str, str]:
 
 @cache
 def _zones() -> dict[str, tuple[str | None, frozenset[str]]]:
-    """Country code → its zone if all of the country keeps the same time, and its zones."""
+    """Return country code → its zone if the whole country has the same time, and all its zones."""
     zones: defaultdict[str, list[str]] = defaultdict(list)
     table = importlib.resources.files("tzdata.zoneinfo") / "zone.tab"
     for line in table.read_text(encoding="utf-8").splitlines():

@@ -29,12 +29,12 @@ async def fetch(query: Query, context: Context) -> Any:
 
 
 def threats(raw: Any) -> set[str]:
-    """What the host's URLs are that can be reached now; those that were taken down are history."""
+    """Return the threats of the host's URLs that are online now, without those that were taken down."""
     return {str(url["threat"]) for url in raw["urls"] if url["url_status"] == "online"}
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer. On a bare address there is nobody else whose site could have been broken into."""
+    """Read an answer. A bare address hosts no third party's site, so any online URL counts as abuse."""
     return {"security.is_abuse": True} if abusech.known(raw) and threats(raw) else {}
 
 

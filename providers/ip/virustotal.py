@@ -1,4 +1,4 @@
-"""VirusTotal: how many security vendors call an address what.
+"""VirusTotal: the verdicts of security vendors on an address.
 
 A key of the public API must not be used in commercial products or workflows.
 """
@@ -23,7 +23,7 @@ _REST: Table = {
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer. Zeros alone say that nobody has looked, or voted, and not that nobody objects."""
+    """Read an answer. Only zeros mean that no vendor has looked, or voted; they are left out."""
     counts = mapped(_COUNTS, raw)
     fields = mapped(_REST, raw) | (counts if any(counts.values()) else {})
     if not fields["malware.reputation"] and not any(

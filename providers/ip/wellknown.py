@@ -10,7 +10,7 @@ from providers.sources.wellknown import table
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Look the address up. That it is not in the table says nothing."""
+    """Look the address up. A missing address proves nothing."""
     anycast = table().addresses.get(query.value)
     if anycast is None:
         return {}

@@ -1,1 +1,1 @@
-"""The pipeline of a lookup: from a query to sources, and from their answers to one."""
+"""The pipeline of a lookup: from a query to its sources, and from their answers to one result."""

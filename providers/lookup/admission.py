@@ -1,6 +1,7 @@
-"""May a source be asked now? Its windows and breaker, in Postgres for all processes or in this one alone.
+"""The admission of requests to sources, by rate windows and circuit breakers.
 
-A refusal is remembered here until it ends, so that a source which may not be asked costs nothing.
+Windows and breakers are stored in Postgres for all processes, or in this process alone. A refusal is
+remembered here until it ends, so checking a refused source again costs nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from settings import Settings
 
 _log = logs.get(__name__)
 
-# After this failure the next requests would fail alike; how long to leave the source alone.
+# After this failure further requests would fail in the same way. The source is not asked for this long.
 _AUTH_FAILED_SECONDS = 300.0
 
 _STATUS: dict[str, Status] = {
@@ -32,30 +33,31 @@ _STATUS: dict[str, Status] = {
     "auth_failed": "auth_failed",
     "cooling_down": "error",
 }
-# Beyond so many refused accounts, those that may ask again are forgotten.
+# With more refused accounts than this, those whose refusal has ended are removed.
 _MANY = 1000
 
 
-class Gates:
-    """The windows and breakers of all remote sources, as this process sees them."""
+class AdmissionControl:
+    """The rate windows and circuit breakers of all remote sources, as seen by this process."""
 
     def __init__(self, settings: Settings, database: Database) -> None:
         self._settings = settings
         self._database = database
         self._refused: dict[str, tuple[float, str]] = {}
-        # Until when a caller finds no place in a bucket: an account that waits, or None for who does not.
+        # Until when a caller gets no request out of a bucket. The account is None for a caller that does not
+        # wait.
         self._full: dict[tuple[str, UUID | None], float] = {}
         self._failures: Counter[str] = Counter()
         self._failing: set[str] = set()
 
     async def admit(self, source: RemoteSource, waiter: Waiter | None) -> None:
-        """Take leave to ask `source` once.
+        """Acquire permission to send one request to `source`.
 
         Raises:
-            SourceError: if it may not be asked now; `retry_after` says when.
+            SourceError: if it must not be asked now; `retry_after` holds the seconds to wait.
         """
         spec = source.spec
-        refusal = self.refusal(source, waiter)
+        refusal = self.find_refusal(source, waiter)
         if refusal is not None:
             raise refusal
         if not spec.shared:
@@ -66,7 +68,7 @@ class Gates:
                 rates = spec.allowed(self._settings)
                 admission = await source_quotas.admit(connection, spec.name, spec.bucket, rates, account_id)
         except psycopg.Error as fault:
-            # Not knowing whether the source may be asked, it is better not to.
+            # Without the database the limits are unknown, so the request is refused.
             _log.warning("admission_unavailable", source=spec.name, error=type(fault).__name__)
             raise SourceError("error", "database") from fault
         if admission.quota:
@@ -77,8 +79,8 @@ class Gates:
             assert admission.reason is not None
             raise SourceError(_STATUS[admission.reason], admission.reason, admission.retry_after)
 
-    def refusal(self, source: RemoteSource, waiter: Waiter | None) -> SourceError | None:
-        """Why the caller may not ask the source now, as far as this process knows; None if it may."""
+    def find_refusal(self, source: RemoteSource, waiter: Waiter | None) -> SourceError | None:
+        """Return why this process must not ask the source now, or None if it may ask."""
         now = time.monotonic()
         for row in (source.spec.name, source.spec.bucket):
             until, reason = self._refused.get(row, (0.0, ""))
@@ -87,18 +89,18 @@ class Gates:
         until = self._full.get((source.spec.bucket, waiter and waiter.account_id), 0.0)
         return SourceError("rate_limited", "rate_limited", until - now) if until > now else None
 
-    async def enter(self, source: RemoteSource, server: str) -> None:
-        """Take leave to ask another server of the source, as for a caller that does not wait.
+    async def admit_server(self, source: RemoteSource, server: str) -> None:
+        """Acquire permission to ask another server of the source, as a caller that does not wait.
 
         Raises:
             SourceError: as `admit`.
         """
         await self.admit(source.at(server), None)
 
-    async def failed(self, source: RemoteSource, error: SourceError) -> None:
-        """Note that the source, asked with leave, failed.
+    async def record_failure(self, source: RemoteSource, error: SourceError) -> None:
+        """Record that an admitted request to the source failed.
 
-        What its server says of the caller, that it asks too often or may not ask, is true of the account.
+        A server that refuses the caller (too many requests, or no access) refuses the whole account.
         """
         name = row = source.spec.name
         if error.status in ("timeout", "error") and not source.spec.server:
@@ -110,7 +112,7 @@ class Gates:
             reason, block = "rate_limited", error.retry_after
         elif error.status == "auth_failed":
             reason, block = "auth_failed", _AUTH_FAILED_SECONDS
-        # Where nobody says which server to ask, none was admitted whose row others could read.
+        # If no server was determined, no request was admitted, so there is no shared row to update.
         if source.spec.shared and bool(source.spec.server) == source.spec.per_server:
             try:
                 async with self._database.connection() as connection:
@@ -118,16 +120,16 @@ class Gates:
                         connection, name, bucket=row, reason=reason, block=block
                     )
             except psycopg.Error as fault:
-                # The lookup has its outcome; that others do not hear of it is no reason to lose it.
+                # The lookup has its result already. Failing to share this record must not lose it.
                 _log.warning("failure_not_noted", source=source.spec.name, error=type(fault).__name__)
                 return
         else:
             admission = self._count(source.spec.name)
         self._remember(row, admission)
 
-    async def answered(self, source: RemoteSource) -> None:
-        """Note that its server is there, though it did not take the query: its breaker may close."""
-        self.succeeded(source)
+    async def record_response(self, source: RemoteSource) -> None:
+        """Record that the server responded but rejected the query, so its breaker may close."""
+        self.record_success(source)
         if not source.spec.shared:
             return
         try:
@@ -136,27 +138,27 @@ class Gates:
         except psycopg.Error as fault:
             _log.warning("answer_not_noted", source=source.spec.name, error=type(fault).__name__)
 
-    def succeeded(self, source: RemoteSource) -> None:
-        """Note that it answered. Postgres learns that when the answer is kept."""
+    def record_success(self, source: RemoteSource) -> None:
+        """Record that the source answered. Postgres learns it when the answer is stored."""
         self._failures.pop(source.spec.name, None)
         self._failing.discard(source.spec.name)
 
-    def failing(self, name: str) -> bool:
-        """Whether the last request to the source `name` from here brought no answer."""
+    def is_failing(self, name: str) -> bool:
+        """Return whether the last request from this process to the source `name` failed."""
         return name in self._failing
 
-    def open(self, spec: RemoteSpec) -> bool:
-        """Whether the source may be asked, as far as this process knows."""
+    def is_open(self, spec: RemoteSpec) -> bool:
+        """Return whether this process may ask the source now."""
         until = max(self._refused.get(row, (0.0, ""))[0] for row in (spec.name, spec.bucket))
         return until <= time.monotonic()
 
     def _count(self, name: str) -> Admission:
-        """The breaker of a source that has it in the process alone."""
+        """Count a request in the breaker of a source whose breaker exists in this process alone."""
         until, reason = self._refused.get(name, (0.0, ""))
         if reason == "cooling_down" and (left := until - time.monotonic()) > 0:
             return Admission(
                 admitted=False, reason="cooling_down", retry_after=left
-            )  # asked before it opened
+            )  # the request began before the breaker opened
         self._failures[name] += 1
         over = self._failures[name] - FAILURES_TO_OPEN
         if over < 0:

@@ -1,7 +1,7 @@
-"""Answers of sources from before: the process's own, over those in Postgres that all processes share.
+"""Cached answers of sources: a cache in this process in front of the shared one in Postgres.
 
-The reads of all lookups that are under way go together, and with them the question whether a query is a
-person about whom nothing is looked up.
+Reads of concurrent lookups are combined into one statement. The same statement checks whether a query is a
+suppressed person, about whom nothing is looked up.
 """
 
 from __future__ import annotations
@@ -19,32 +19,35 @@ from database import Database
 from micro_batcher import MicroBatcher
 from models.accounts import suppressions
 from models.lookups import cached_answers
-from models.lookups.cached_answers import AnswerKey, CachedAnswer
+from models.lookups.cached_answers import AnswerKey, StoredAnswer
 from providers.sources.base import Fields, Query, RemoteSource
 from sealing import Keyring, UnsealError
 from settings import Settings
 
 _log = logs.get(__name__)
 
-Asked = tuple[RemoteSource, Query]
-"""A source, and the query as in the source's own kind."""
+SourceQuery = tuple[RemoteSource, Query]
+"""A source, and the query in the form of the source's own kind."""
 
-# Of an answer in this process: source, kind and query.
+# The key of an answer in this process: source, kind and query.
 _Place = tuple[str, str, str]
-# What this process keeps itself. Answers of shared sources are looked up again after a minute, so that
-# what another process deletes is soon gone here too.
+# The cache of this process. Answers of shared sources are read again after a minute, so that a deletion by
+# another process soon takes effect here too.
 _KEPT_HERE = 4096
-# As JSON or sealed; what is larger is read again each time.
+# Size as JSON or sealed. Larger answers are read again each time.
 _LARGEST_HERE_BYTES = 32 * 1024
 _KEPT_HERE_SECONDS = 60.0
-# Under which the names of the unsure fields are kept beside the fields.
+# The key under which the names of the unsure fields are stored beside the fields.
 _UNSURE = "?"
 _SURE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A kept answer; times are Unix seconds. `here_until`: until when this process may trust its copy."""
+class CachedAnswer:
+    """A cached answer.
+
+    Times are Unix seconds; `here_until` is the time until which this process trusts its copy.
+    """
 
     fields: Fields
     fetched_at: float
@@ -54,20 +57,20 @@ class Entry:
     unsure: frozenset[str] = _SURE
 
     def usable(self, now: float, max_age: float | None) -> bool:
-        """Whether it may be given at all: no older than `max_age`; what is empty, only while it is fresh."""
+        """Return whether the answer may be used: it is not older than `max_age`, and if empty still fresh."""
         until = self.stale_until if self.fields else self.expires_at
         return now < until and (max_age is None or now - self.fetched_at <= max_age)
 
     def fresh(self, now: float, max_age: float | None) -> bool:
-        """Whether it may be given without asking the source."""
+        """Return whether the answer may be used instead of asking the source."""
         return now < self.expires_at and self.usable(now, max_age)
 
 
 @dataclass(frozen=True)
-class Found:
-    """What is kept, by the names of the sources; and whether the query is a person to be left alone."""
+class CachedAnswers:
+    """The cached answers by source name, and whether the query is a suppressed person."""
 
-    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    entries: dict[str, CachedAnswer] = field(default_factory=dict[str, CachedAnswer])
     suppressed: bool = False
 
 
@@ -79,56 +82,58 @@ class _Wanted:
 
 @dataclass(frozen=True)
 class _Read:
-    kept: list[CachedAnswer]
+    kept: list[StoredAnswer]
     suppressed: bool
 
 
 @dataclass
 class _Look:
-    """A look into this process: what it has, and what it has to read of."""
+    """The result of a search in this process: the answers found, and those to be read from Postgres."""
 
     moment: float
-    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    unknown: dict[AnswerKey, Asked] = field(default_factory=dict[AnswerKey, Asked])
+    entries: dict[str, CachedAnswer] = field(default_factory=dict[str, CachedAnswer])
+    unknown: dict[AnswerKey, SourceQuery] = field(default_factory=dict[AnswerKey, SourceQuery])
     wanted: _Wanted | None = None
 
 
-class KeptAnswers:
-    """The kept answers, as this process sees them."""
+class AnswerCache:
+    """The cached answers, as seen by this process."""
 
     def __init__(self, database: Database, keyring: Keyring, settings: Settings) -> None:
         self._database = database
         self._keyring = keyring
         self._settings = settings
         self._addresses: dict[str, str | None] = {}
-        self._entries: OrderedDict[_Place, Entry] = OrderedDict()
+        self._entries: OrderedDict[_Place, CachedAnswer] = OrderedDict()
         self._reads: MicroBatcher[_Wanted, _Read] = MicroBatcher(self._read_together, in_flight=2)
 
-    async def find(self, asked: Sequence[Asked], person: str | None) -> Found:
-        """Find what is kept, fresh or stale.
+    async def find(self, asked: Sequence[SourceQuery], person: str | None) -> CachedAnswers:
+        """Return the cached answers, fresh or stale.
 
         Args:
-            asked: the sources, and for what.
-            person: the e-mail address or phone number that the query is.
+            asked: the sources, each with its query.
+            person: the e-mail address or phone number, if the query is one.
 
         Raises:
-            psycopg.Error: if it cannot be found out whether the person is suppressed. Without a person,
-                nothing is found while the database is away, for the sources may still answer.
+            psycopg.Error: if a person is asked about and the suppression check fails. For other queries
+                nothing is found while the database is away, because the sources may still answer.
         """
         look = self._look(asked, person)
         if look.wanted is None:
-            return Found(look.entries)
+            return CachedAnswers(look.entries)
         try:
             read = await self._reads.submit(look.wanted)
         except psycopg.Error as error:
             if person is not None:
                 raise
             _log.warning("kept_answers_unreadable", error=type(error).__name__)
-            return Found(look.entries)
+            return CachedAnswers(look.entries)
         return self._found(look, read)
 
-    async def find_many(self, asked: Sequence[tuple[Sequence[Asked], str | None]]) -> list[Found]:
-        """Find what is kept for many queries, by one statement; for each, as `find`.
+    async def find_many(
+        self, asked: Sequence[tuple[Sequence[SourceQuery], str | None]]
+    ) -> list[CachedAnswers]:
+        """Return the cached answers for many queries with one statement, each as `find` does.
 
         Raises:
             psycopg.Error: the database is away.
@@ -137,11 +142,12 @@ class KeptAnswers:
         wanted = [look.wanted for look in looks if look.wanted is not None]
         reads = iter(await self._read_all(wanted) if wanted else ())
         return [
-            Found(look.entries) if look.wanted is None else self._found(look, next(reads)) for look in looks
+            CachedAnswers(look.entries) if look.wanted is None else self._found(look, next(reads))
+            for look in looks
         ]
 
-    def _look(self, asked: Sequence[Asked], person: str | None) -> _Look:
-        """Look into this process."""
+    def _look(self, asked: Sequence[SourceQuery], person: str | None) -> _Look:
+        """Search the answers that this process holds."""
         look = _Look(time.time())
         for source, query in asked:
             entry = self._entries.get(_place(source, query))
@@ -156,10 +162,10 @@ class KeptAnswers:
             look.wanted = _Wanted(list(look.unknown), hashes)
         return look
 
-    def _found(self, look: _Look, read: _Read) -> Found:
-        """What was found here, and in Postgres."""
+    def _found(self, look: _Look, read: _Read) -> CachedAnswers:
+        """Combine the answers held here with those read from Postgres."""
         for source, query in look.unknown.values():
-            # What this process has was deleted, unless it is among what was read.
+            # The copy in this process was deleted in Postgres, unless the read returned it.
             look.entries.pop(source.spec.name, None)
             self._entries.pop(_place(source, query), None)
         for kept in read.kept:
@@ -167,24 +173,26 @@ class KeptAnswers:
             try:
                 fields: Fields = orjson.loads(self._keyring.open("lookups", kept.sealed, kept.key.source))
             except UnsealError:
-                continue  # sealed with a key that is gone: as good as not kept
+                continue  # sealed with a key that no longer exists: treat it as not cached
             here_until = look.moment + _KEPT_HERE_SECONDS
             unsure = frozenset(fields.pop(_UNSURE, ()))
-            entry = Entry(fields, kept.fetched_at, kept.expires_at, kept.stale_until, here_until, unsure)
+            entry = CachedAnswer(
+                fields, kept.fetched_at, kept.expires_at, kept.stale_until, here_until, unsure
+            )
             look.entries[source.spec.name] = entry
             self._remember(_place(source, query), entry, len(kept.sealed))
-        return Found(look.entries, read.suppressed)
+        return CachedAnswers(look.entries, read.suppressed)
 
     async def keep(
         self, source: RemoteSource, query: Query, fields: Fields, unsure: frozenset[str] = _SURE
     ) -> None:
-        """Keep an answer that just came, and note that its source works."""
+        """Store an answer that just arrived, and record that its source works."""
         spec, now = source.spec, time.time()
         ttl = spec.ttl if fields else spec.negative_ttl
         stale = max(ttl, spec.stale_ttl) if fields else ttl
         here_until = now + _KEPT_HERE_SECONDS if spec.shared else now + stale
         text = orjson.dumps({**fields, _UNSURE: sorted(unsure)} if unsure else fields)
-        entry = Entry(fields, now, now + ttl, now + stale, here_until, unsure)
+        entry = CachedAnswer(fields, now, now + ttl, now + stale, here_until, unsure)
         self._remember(_place(source, query), entry, len(text))
         if not spec.shared:
             return
@@ -220,7 +228,7 @@ class KeptAnswers:
         digest = cached_answers.query_hash(self._keyring, query.kind, query.text)
         return source.key(digest, self._addresses[name])
 
-    def _remember(self, place: _Place, entry: Entry, size: int) -> None:
+    def _remember(self, place: _Place, entry: CachedAnswer, size: int) -> None:
         self._entries.pop(place, None)
         if size > _LARGEST_HERE_BYTES:
             return

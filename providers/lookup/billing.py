@@ -1,4 +1,4 @@
-"""Who pays for a lookup, and how: asked before whether they can, charged after for what was delivered."""
+"""The billing of lookups: a check of the payer's credits before, and the charge after delivery."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from providers.sources.base import Kind, Query
 from sealing import Keyring
 
 
-class Tell(Protocol):
-    """Says that a lookup was answered, in the transaction of `connection` if one is given."""
+class EmitEvent(Protocol):
+    """A callback that emits the event of a lookup, in the transaction of `connection` if one is passed."""
 
     async def __call__(self, result: LookupResult, connection: Connection | None = None) -> None:
-        """Say so."""
+        """Emit the event."""
         ...
 
 
-TellAll = Callable[[Sequence[LookupResult], Connection], Awaitable[None]]
-"""Says that lookups were answered, in the transaction of a connection."""
+EmitEvents = Callable[[Sequence[LookupResult], Connection], Awaitable[None]]
+"""A callback that emits the events of several lookups, in the transaction of a connection."""
 
 
 @dataclass(frozen=True)
 class Payer:
-    """Who pays.
+    """The account that pays for a lookup.
 
     Attributes:
-        account_id: whose credits.
-        reference: names the work: however often it is repeated, it is charged once.
-        key_id: the API key to count the use for.
-        run_id: the run to count the use for.
+        account_id: the account whose credits are spent.
+        reference: identifies the work. Work that is repeated is charged once.
+        key_id: the API key whose use is counted.
+        run_id: the run whose use is counted.
     """
 
     account_id: UUID
@@ -47,41 +47,43 @@ class Payer:
 
 @dataclass(frozen=True)
 class Terms:
-    """What the payer can have.
+    """The limits of what the payer can buy.
 
     Attributes:
-        limit: the most results; None: as many as the kind gives.
-        charged: what this very work was charged before, by an attempt that was lost; 0 if it was not.
+        limit: the most results; None for as many as the kind returns.
+        charged: credits that a lost attempt charged for the same work before; 0 if none did.
     """
 
     limit: int | None
     charged: int
 
 
-class Charged(NamedTuple):
-    """What was charged for several lookups together.
+class LookupCharges(NamedTuple):
+    """The charge for several lookups together.
 
     Attributes:
-        credits: what the ledger has for them.
-        delivered: the results in their order, None in place of each that could not be paid.
+        credits: the credits that the ledger holds for them.
+        delivered: the results in order; None for each that could not be paid.
     """
 
     credits: int
     delivered: list[LookupResult | None]
 
 
-class Till:
-    """Charges lookups. A lookup that fails is never charged."""
+class LookupBilling:
+    """Checks and charges the credits for lookups. A lookup that fails is never charged."""
 
     def __init__(self, database: Database, keyring: Keyring) -> None:
         self._database = database
         self._keyring = keyring
 
-    async def terms(self, payer: Payer, kind: Kind, query: Query, offset: int, limit: int | None) -> Terms:
-        """What the account can pay: at most `limit` results. What it has paid for, it can have again.
+    async def get_terms(
+        self, payer: Payer, kind: Kind, query: Query, offset: int, limit: int | None
+    ) -> Terms:
+        """Return what the account can pay for: at most `limit` results. Paid work can be fetched again.
 
         Raises:
-            InsufficientCredits: it can pay nothing, and has paid neither for this work nor for this block.
+            InsufficientCredits: it has no credits, and has paid neither for this work nor for this block.
         """
         async with self._database.connection() as connection:
             funds = await ledger.get_funds(connection, payer.account_id, payer.reference)
@@ -91,70 +93,76 @@ class Till:
                 if not kind.block or not await paid_blocks.is_paid(connection, *place):
                     raise InsufficientCredits(1, most)
         if kind.price > 1 and (limit is not None or most < kind.price):
-            # What costs more than one credit costs one for each result.
+            # A kind that costs more than one credit costs one credit per result.
             limit = most if limit is None else min(limit, most)
         return Terms(limit, funds.charged)
 
-    async def funds(self, payer: Payer) -> ledger.Funds:
-        """What the account has to pay with, and what this very work was charged before."""
+    async def get_funds(self, payer: Payer) -> ledger.Funds:
+        """Return the balance of the account, and the credits already charged for this work."""
         async with self._database.connection() as connection:
             return await ledger.get_funds(connection, payer.account_id, payer.reference)
 
     async def charge(
-        self, payer: Payer, terms: Terms, result: LookupResult, *, by_block: bool, tell: Tell | None = None
+        self,
+        payer: Payer,
+        terms: Terms,
+        result: LookupResult,
+        *,
+        by_block: bool,
+        emit: EmitEvent | None = None,
     ) -> LookupResult:
-        """Charge what was delivered; the result says how much the ledger has for it.
+        """Charge what was delivered; the returned result carries the credits that the ledger holds for it.
 
         Args:
-            payer: who pays.
-            terms: what they can have.
+            payer: the account that pays.
+            terms: the limits that `get_terms` returned.
             result: what was delivered.
-            by_block: whether it is paid by blocks of results.
-            tell: is called with what was delivered, in the transaction of the charge; but not again where an
-                attempt before at this very work was charged.
+            by_block: whether results are paid in blocks.
+            emit: is called with what was delivered, in the transaction of the charge. It is not called again
+                if an earlier attempt at the same work was charged.
 
         Raises:
-            InsufficientCredits: somebody else has spent the credits meanwhile.
+            InsufficientCredits: another request spent the credits meanwhile.
         """
         if terms.charged:
             return replace(result, credits=terms.charged)
         if not result.credits:
-            if tell is not None:
-                await tell(result)
+            if emit is not None:
+                await emit(result)
             return result
-        if tell is None and not by_block:
-            # A single statement: where another attempt books the same at this moment, it is repeated.
+        if emit is None and not by_block:
+            # A single statement. It is repeated if another attempt books the same work at this moment.
             async with self._database.connection() as connection:
                 return (await self._booked(connection, payer, result))[0]
         try:
-            return await self._charge_and_tell(payer, result, by_block, tell)
+            return await self._charge_and_emit(payer, result, by_block, emit)
         except Conflict:
-            # Another attempt has booked the same at this moment.
-            return await self._charge_and_tell(payer, result, by_block, tell)
+            # Another attempt booked the same work at this moment.
+            return await self._charge_and_emit(payer, result, by_block, emit)
 
     async def charge_together(
-        self, payer: Payer, results: Sequence[LookupResult], tell: TellAll | None = None
-    ) -> Charged:
-        """Charge several lookups by one entry of the ledger, as far as the credits reach.
+        self, payer: Payer, results: Sequence[LookupResult], emit: EmitEvents | None = None
+    ) -> LookupCharges:
+        """Charge several lookups by one entry of the ledger, as far as the credits suffice.
 
         Args:
-            payer: who pays; the reference is that of all together.
-            results: what was found, in the order in which the credits are spent on it. What is free is
-                delivered in any case.
-            tell: is called with what is delivered, in the transaction of the charge; but not again where an
-                attempt before at this very work was charged.
+            payer: the account that pays; the reference identifies all lookups together.
+            results: the results, in the order in which credits are spent on them. Free ones are always
+                delivered.
+            emit: is called with what is delivered, in the transaction of the charge. It is not called again
+                if an earlier attempt at the same work was charged.
         """
-        if not results or (tell is None and not any(result.credits for result in results)):
-            return Charged(0, [*results])
+        if not results or (emit is None and not any(result.credits for result in results)):
+            return LookupCharges(0, [*results])
         try:
-            return await self._charge_together(payer, results, tell)
+            return await self._charge_together(payer, results, emit)
         except Conflict:
-            # Another attempt has booked the same at this moment.
-            return await self._charge_together(payer, results, tell)
+            # Another attempt booked the same work at this moment.
+            return await self._charge_together(payer, results, emit)
 
     async def _charge_together(
-        self, payer: Payer, results: Sequence[LookupResult], tell: TellAll | None
-    ) -> Charged:
+        self, payer: Payer, results: Sequence[LookupResult], emit: EmitEvents | None
+    ) -> LookupCharges:
         async with self._database.transaction() as connection:
             change = await self._book_at_most(connection, payer, results)
             left, delivered = -change.amount, list[LookupResult | None]()
@@ -162,14 +170,14 @@ class Till:
                 delivered.append(result if result.credits <= left else None)
                 left -= result.credits if delivered[-1] else 0
             told = [result for result in delivered if result is not None]
-            if tell is not None and told and not change.replayed:
-                await tell(told, connection)
-            return Charged(-change.amount, delivered)
+            if emit is not None and told and not change.replayed:
+                await emit(told, connection)
+            return LookupCharges(-change.amount, delivered)
 
     async def _book_at_most(
         self, connection: Connection, payer: Payer, results: Sequence[LookupResult]
     ) -> credits.Change:
-        """Charge the results, or as much of it as there is."""
+        """Charge the results, or as much of their price as the balance allows."""
         amount = sum(result.credits for result in results)
         description = f"{len(results)} {results[0].kind} lookups"
         while True:
@@ -180,19 +188,19 @@ class Till:
             except InsufficientCredits as short:
                 amount = min(amount, short.details["balance"])
 
-    async def _charge_and_tell(
-        self, payer: Payer, result: LookupResult, by_block: bool, tell: Tell | None
+    async def _charge_and_emit(
+        self, payer: Payer, result: LookupResult, by_block: bool, emit: EmitEvent | None
     ) -> LookupResult:
         async with self._database.transaction() as connection:
             place = self._place(payer, result.kind, result.query, result.block)
             if not by_block or await paid_blocks.claim(connection, *place):
                 charged, is_new = await self._booked(connection, payer, result)
             else:
-                # Somebody has paid for the block: perhaps another attempt at this very work.
+                # The block is paid already, perhaps by another attempt at the same work.
                 funds = await ledger.get_funds(connection, payer.account_id, payer.reference)
                 charged, is_new = replace(result, credits=funds.charged), not funds.charged
-            if tell is not None and is_new:
-                await tell(charged, connection)
+            if emit is not None and is_new:
+                await emit(charged, connection)
             return charged
 
     async def _booked(

@@ -1,7 +1,7 @@
-"""What all sources said → one answer.
+"""The merging of all sources' answers into one result.
 
-A source that has not answered leaves unknown what it could have said: nothing is none, and nothing false,
-before everyone who could know has answered.
+A source that did not answer leaves its fields unknown: an empty or false value is only reported when every
+source that could contradict it has answered.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from providers.lookup.coverage import credits_for, leaves_open
-from providers.lookup.result import ANSWERS, LookupResult, Outcome, Outcomes, all_kept
+from providers.lookup.result import ANSWERS, LookupResult, SourceResult, SourceResults, all_kept
 from providers.sources.aggregate import Merged, merge, nest
 from providers.sources.base import Fields, Kind, Query, Source
 from providers.sources.verdicts import COMPUTED, judge
@@ -19,22 +19,22 @@ from providers.sources.verdicts import COMPUTED, judge
 def compose(
     kind: Kind,
     query: Query,
-    outcomes: Outcomes,
+    outcomes: SourceResults,
     moment: datetime,
     offset: int = 0,
     limit: int | None = None,
     fields: Collection[str] | None = None,
 ) -> LookupResult:
-    """Make the answer to `query`.
+    """Merge the outcomes of all sources into the answer to `query`.
 
     Args:
-        kind: of the lookup.
+        kind: the kind of the lookup.
         query: normalised.
-        outcomes: what became of every source.
-        moment: of the answer: what the clocks show.
-        offset: how many results to leave out, for a kind that has pages.
-        limit: the most results to deliver; None: as the kind has it.
-        fields: the only ones that are delivered, and so paid for; None for all.
+        outcomes: the outcome of every source.
+        moment: the time of the answer.
+        offset: how many results to skip, for a kind that has pages.
+        limit: the most results to deliver; None for the kind's default.
+        fields: the only fields to deliver and charge; None for all.
     """
     said = {source.spec.name: _sure(outcome) for source, outcome in outcomes if outcome.fields}
     told, of_others = kind.apart(said)
@@ -52,7 +52,7 @@ def compose(
     if kind.count is not None:
         answered = [outcome.fields for _, outcome in outcomes if outcome.status in ANSWERS]
         merged.fields[kind.count] = sum(own.get(kind.count, 1) for own in answered)
-        merged.sources.pop(kind.count, None)  # all of them have a part in it
+        merged.sources.pop(kind.count, None)  # all sources contribute to the count
     merged.fields[kind.echo] = query.words
     delivered = kind.cut(merged.fields, offset, limit)
     if delivered is not merged.fields:
@@ -86,9 +86,10 @@ def compose(
 
 
 def _add_what_follows(merged: Merged, kind: Kind, told: Mapping[str, Fields], moment: datetime) -> None:
-    """Add what follows from comparing the sources, and then from all that is known.
+    """Add the fields that follow from comparing the sources, then those derived from all known fields.
 
-    Sources stand above the latter, but may have counted less than they name together.
+    A value of a source overrides a derived one. A derived count may still exceed it, because the sources
+    together may name more than each has counted.
     """
     for path, value in kind.compare(told).items():
         if path not in merged.fields:
@@ -103,22 +104,22 @@ def _add_what_follows(merged: Merged, kind: Kind, told: Mapping[str, Fields], mo
                 merged.sources[path] = merged.sources[origin]
 
 
-def _unheard(outcomes: Outcomes) -> set[str]:
-    """Name the fields of which a source may know more, or otherwise, than it has said now."""
+def _unheard(outcomes: SourceResults) -> set[str]:
+    """Return the fields of which a source may know more, or something else, than it reported now."""
     return {
         path for source, outcome in outcomes for path in (source.fields if outcome.silent else outcome.unsure)
     }
 
 
-def _sure(outcome: Outcome) -> Fields:
-    """What a source says; but not that there was nothing, when it said so some time ago."""
+def _sure(outcome: SourceResult) -> Fields:
+    """Return the fields of a source. A stale answer does not count as proof of absence."""
     if not outcome.stale:
         return outcome.fields
     return {path: value for path, value in outcome.fields.items() if value}
 
 
 def _contradict(merged: Merged, told: Mapping[str, Fields], of_others: Mapping[str, Fields]) -> None:
-    """Note what sources say of somebody else, where the answer has another value."""
+    """Record the values that sources report about another subject, where they differ from the answer."""
     for source, fields in of_others.items():
         for path, value in fields.items():
             if path in merged.fields and merged.fields[path] != value:
@@ -126,15 +127,15 @@ def _contradict(merged: Merged, told: Mapping[str, Fields], of_others: Mapping[s
                 merged.conflicts[path] = merged.conflicts.get(path, given) | {source: value}
 
 
-def _name_asked(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:
-    """List what was asked, whether or not it has answered."""
+def _name_asked(merged: Merged, kind: Kind, outcomes: SourceResults) -> None:
+    """List the sources that were asked, whether they answered or not."""
     asked = {source.spec.name for source, one in outcomes if one.silent or one.status != "skipped"}
     for path, names in kind.asked.items():
         merged.fields[path] = [names[name] for name in names if name in asked]
 
 
-def _credit(merged: Merged, outcomes: Outcomes) -> None:
-    """Name those whose data it is in the place of a source that only passes it on."""
+def _credit(merged: Merged, outcomes: SourceResults) -> None:
+    """Name the owner of the data instead of a source that only passes it on."""
     for source, _ in outcomes:
         if not source.spec.credited:
             continue
@@ -146,7 +147,7 @@ def _credit(merged: Merged, outcomes: Outcomes) -> None:
 
 
 def _doubt(merged: Merged, kind: Kind, silent: Sequence[Source]) -> None:
-    """Forget each `False`, and each zero that is the greatest of counts, that a silent source could lift."""
+    """Remove each `False`, and each zero of a greatest-of count, that a silent source could change."""
     if not silent:
         return
     for path, value in list(merged.fields.items()):
@@ -156,18 +157,18 @@ def _doubt(merged: Merged, kind: Kind, silent: Sequence[Source]) -> None:
             merged.conflicts.pop(path, None)
 
 
-def _show_doubts(merged: Merged, outcomes: Outcomes) -> None:
-    """Show what those whom a source has asked say against each other."""
+def _show_doubts(merged: Merged, outcomes: SourceResults) -> None:
+    """Report the contradictions among the services that a source asked."""
     for _, outcome in outcomes:
         for path, doubt in outcome.doubts.items():
             if doubt.said:
                 merged.conflicts[path] = {**merged.conflicts.get(path, {}), **dict(doubt.said)}
 
 
-def _say_none(merged: Merged, kind: Kind, outcomes: Outcomes) -> None:
-    """Say that there is none where nobody has named one and everyone who could know has answered.
+def _say_none(merged: Merged, kind: Kind, outcomes: SourceResults) -> None:
+    """Report absence for each field that no source filled although every source that could has answered.
 
-    A field that counts says so as soon as anyone who could know has answered.
+    A field that counts is 0 as soon as any source that could fill it has answered.
     """
     for path, (value, origin) in kind.none.items():
         if path in merged.fields:

@@ -1,23 +1,36 @@
-"""Who was heard, what that costs, and what is said although somebody who could know is silent. Pure."""
+"""Rules on which sources were heard: the price of an answer, and what it may state while a source is silent.
+
+Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from models.lookups.silence import Reason
-from providers.lookup.result import ANSWERS, NO_DATA, LookupResult, Outcome, Outcomes, is_heard, within
+from providers.lookup.result import (
+    ANSWERS,
+    NO_DATA,
+    LookupResult,
+    SourceResult,
+    SourceResults,
+    is_heard,
+    within,
+)
 from providers.lookup.source_status import BULK_USE, NO_KEY
 from providers.sources.base import Fields, Kind, Source
 
 
-def credits_for(kind: Kind, outcomes: Outcomes, delivered: Fields, fields: Collection[str] | None) -> int:
-    """Tell what an answer costs: nothing where nobody was heard, else by what is delivered.
+def credits_for(
+    kind: Kind, outcomes: SourceResults, delivered: Fields, fields: Collection[str] | None
+) -> int:
+    """Return the price of an answer: 0 if no source was heard, else by what is delivered.
 
     Args:
-        kind: of the lookup.
-        outcomes: what became of every source.
+        kind: the kind of the lookup.
+        outcomes: the outcome of every source.
         delivered: path → value.
-        fields: the only ones that the caller gets; None for all.
+        fields: the only fields that the caller receives; None for all.
     """
     if not any(is_heard(source, outcome) for source, outcome in outcomes):
         return 0
@@ -28,12 +41,12 @@ def credits_for(kind: Kind, outcomes: Outcomes, delivered: Fields, fields: Colle
 
 
 def credits_for_query(result: LookupResult) -> int:
-    """Tell what an answer costs where a query is paid, whatever it brings: nothing where nobody was heard."""
+    """Return the price of an answer that is charged per query, even if empty: 0 if no source was heard."""
     return int(result.heard)
 
 
-def answering(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> set[str]:
-    """Name the sources of these dotted fields that have answered now, be it that they know nothing."""
+def answering(kind: Kind, outcomes: SourceResults, fields: Collection[str]) -> set[str]:
+    """Return the names of the sources of these dotted fields that answered now, even if with nothing."""
     needed = kind.needed(fields)
     return {
         source.spec.name
@@ -42,10 +55,10 @@ def answering(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> set[st
     }
 
 
-def silences(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> dict[str, Reason]:
-    """Name the sources of these dotted fields that have not said now what they know, and why.
+def silences(kind: Kind, outcomes: SourceResults, fields: Collection[str]) -> dict[str, Reason]:
+    """Return the sources of these dotted fields that are silent now, each with the reason.
 
-    One that has answered, but failed to find out some of the fields, is among them.
+    A source that answered, but failed to find out some of the fields, is among them.
     """
     needed = kind.needed(fields)
     return {
@@ -59,8 +72,8 @@ def _fills(source: Source, needed: Collection[str]) -> bool:
     return any(within(path, needed) for path in source.fields)
 
 
-def _silence(outcome: Outcome, needed: Collection[str]) -> Reason | None:
-    """Why a source is silent; None if it is not."""
+def _silence(outcome: SourceResult, needed: Collection[str]) -> Reason | None:
+    """Return why a source is silent, or None if it is not."""
     if outcome.detail == NO_DATA:
         return "no_data"
     if outcome.detail == NO_KEY:
@@ -74,8 +87,8 @@ def _silence(outcome: Outcome, needed: Collection[str]) -> Reason | None:
     return None
 
 
-def is_heard_of(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> bool:
-    """Tell whether a source that fills one of these dotted fields has answered now.
+def is_heard_of(kind: Kind, outcomes: SourceResults, fields: Collection[str]) -> bool:
+    """Return whether a source that fills one of these dotted fields has answered now.
 
     An older answer that stands in for a source that failed does not count.
     """
@@ -85,9 +98,9 @@ def is_heard_of(kind: Kind, outcomes: Outcomes, fields: Collection[str]) -> bool
 
 
 def unheard_fields(kind: Kind, result: LookupResult) -> frozenset[str]:
-    """Name the counts that are 0 because nobody who knows of any was heard.
+    """Return the counts that are 0 only because no source that could count any was heard.
 
-    They are no word for a baseline, a verdict or a condition on changes: what was known before stands.
+    They must not enter a baseline, a verdict or a condition on changes: the earlier value stands.
     """
     return frozenset(
         path
@@ -98,10 +111,10 @@ def unheard_fields(kind: Kind, result: LookupResult) -> frozenset[str]:
     )
 
 
-def _is_open(outcomes: Outcomes, path: str) -> bool:
+def _is_open(outcomes: SourceResults, path: str) -> bool:
     return any(leaves_open(outcome, path) for source, outcome in outcomes if path in source.fields)
 
 
-def leaves_open(outcome: Outcome, path: str) -> bool:
-    """Tell whether a source that fills this field may know of something that it has not said now."""
+def leaves_open(outcome: SourceResult, path: str) -> bool:
+    """Return whether a source that fills this field may know something that it did not report now."""
     return outcome.silent or path in outcome.unsure

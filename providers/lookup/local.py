@@ -1,4 +1,4 @@
-"""The sources on this machine, and which sources of a kind are asked at all, whatever the query."""
+"""The sources on this machine, and the choice of the sources that a kind asks for any query."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import NamedTuple
 
 from models.lookups.lookups import Status
 from providers.datasets.installed import Datasets
-from providers.lookup.result import Outcome, within
+from providers.lookup.result import SourceResult, within
 from providers.lookup.source_status import BULK_USE
 from providers.sources.aggregate import Types, declared
 from providers.sources.base import Fields, Kind, LocalSource, Query, RemoteSource, Source, SourceError
 
 NOT_WANTED = "not_wanted"
-"""Why a source was skipped that fills none of the fields that are wanted."""
+"""Detail of a skipped source that fills none of the wanted fields."""
 
-NOT_ITS_SORT = Outcome("skipped", detail="not_its_sort")
-"""What becomes of a source that is asked over the network, unless it is."""
-
-
-Told = tuple[Source, Outcome]
-"""A source, and what became of it, with its fields named as in the kind that it stands in."""
+NOT_ITS_SORT = SourceResult("skipped", detail="not_its_sort")
+"""The outcome of a network source until it is asked."""
 
 
-class Plan(NamedTuple):
-    """Who is asked for certain fields of a kind.
+NamedResult = tuple[Source, SourceResult]
+"""A source and its outcome, with fields named as in the kind that uses the source."""
+
+
+class SourcePlan(NamedTuple):
+    """The sources to ask for certain fields of a kind.
 
     Attributes:
-        outcomes: every source in the order of precedence, with what becomes of it unless it is asked.
-        local: those on this machine that are asked, each with its place in `outcomes`.
-        remote: the same of those that are asked over the network.
+        outcomes: every source in the order of precedence, with its outcome if it is not asked.
+        local: the sources on this machine to ask, each with its index in `outcomes`.
+        remote: the network sources to ask, each with its index in `outcomes`.
     """
 
-    outcomes: list[Told]
+    outcomes: list[NamedResult]
     local: list[tuple[int, LocalSource]]
     remote: list[tuple[int, RemoteSource]]
 
@@ -50,14 +50,14 @@ class LocalSources:
         datasets: Datasets,
         left_out: Collection[str] = (),
     ) -> None:
-        """Prepare.
+        """Prepare the sources of all kinds.
 
         Args:
-            kinds: what can be looked up, and where.
-            off: source → why the settings keep it from being asked, if they do.
-            types: source → of what sort its fields are.
+            kinds: the kinds of lookups, by name.
+            off: source → why the settings disable it, if they do.
+            types: source → the type of each of its fields.
             datasets: the data on this machine.
-            left_out: the sources that are not asked where many targets are looked up.
+            left_out: the sources that are not asked when many targets are looked up.
         """
         self._kinds = kinds
         self._off = off
@@ -66,26 +66,28 @@ class LocalSources:
         self._left_out = left_out
         self._plans = lru_cache(256)(self._make_plan)
 
-    def plan(self, kind: str, fields: Collection[str] | None, *, many: bool = False) -> Plan:
-        """Who is asked for `fields`, None for all. All who want the same share it, and must not change it.
+    def plan(self, kind: str, fields: Collection[str] | None, *, many: bool = False) -> SourcePlan:
+        """Return the sources to ask for `fields`, None for all.
 
-        `many`: one of many targets is looked up, by a job or a monitor.
+        Callers share the plan and must not change it.
+
+        `many`: a job or a monitor is looking up one of many targets.
         """
         return self._plans(kind, None if fields is None else frozenset(fields), many)
 
-    def _make_plan(self, kind: str, fields: frozenset[str] | None, many: bool) -> Plan:
+    def _make_plan(self, kind: str, fields: frozenset[str] | None, many: bool) -> SourcePlan:
         chosen = self._kinds[kind]
         needed = None if fields is None else chosen.needed(fields)
-        plan = Plan([], [], [])
+        plan = SourcePlan([], [], [])
         for source in chosen.sources:
             off = self._off[source.spec.name]
             outcome = NOT_ITS_SORT
             if off is not None:
-                outcome = Outcome("skipped", detail=off)
+                outcome = SourceResult("skipped", detail=off)
             elif needed is not None and not source.spec.exclusive and not _fills(source, needed):
-                outcome = Outcome("skipped", detail=NOT_WANTED)
+                outcome = SourceResult("skipped", detail=NOT_WANTED)
             elif many and source.spec.name in self._left_out:
-                outcome = Outcome("skipped", detail=BULK_USE)
+                outcome = SourceResult("skipped", detail=BULK_USE)
             elif isinstance(source, LocalSource):
                 plan.local.append((len(plan.outcomes), source))
             else:
@@ -93,8 +95,10 @@ class LocalSources:
             plan.outcomes.append((source, outcome))
         return plan
 
-    def ask(self, plan: Plan, queries: Sequence[Query]) -> list[list[Told]]:
-        """Ask about all queries, one source after the other: that keeps at hand what a source reads.
+    def ask(self, plan: SourcePlan, queries: Sequence[Query]) -> list[list[NamedResult]]:
+        """Ask the sources about all queries, one source after the other.
+
+        This order keeps the data of one source in the processor's caches.
 
         Returns:
             For each query, what becomes of every source unless it is asked over the network.
@@ -108,18 +112,18 @@ class LocalSources:
                 continue
             known = {n for n, answer in enumerate(open_answers) if answer[place][1].status == "ok"}
             if known:
-                alone = Outcome("skipped", detail=f"{source.spec.name}_knows")
+                alone = SourceResult("skipped", detail=f"{source.spec.name}_knows")
                 for n in known:
                     open_answers[n][place + 1 :] = [(other, alone) for other, _ in plan.outcomes[place + 1 :]]
                 asked = [query for n, query in enumerate(asked) if n not in known]
                 open_answers = [answer for n, answer in enumerate(open_answers) if n not in known]
         return answers
 
-    def find(self, source: LocalSource, queries: Sequence[Query]) -> list[Told]:
-        """What the source says of each query; of the time, each has an equal part."""
+    def find(self, source: LocalSource, queries: Sequence[Query]) -> list[NamedResult]:
+        """Return the fields of each query from the source. Each query counts an equal part of the time."""
         spec = source.spec
         started = time.perf_counter()
-        found: list[Fields | Outcome] = []
+        found: list[Fields | SourceResult] = []
         for query in queries:
             try:
                 found.append(source.find(query, self._datasets))
@@ -131,23 +135,26 @@ class LocalSources:
         return [
             nothing
             if not one
-            else (source, one if isinstance(one, Outcome) else self._checked(source, one, ms, fetched_at))
+            else (
+                source,
+                one if isinstance(one, SourceResult) else self._checked(source, one, ms, fetched_at),
+            )
             for one in found
         ]
 
-    def _checked(self, source: LocalSource, found: Fields, ms: int, fetched_at: float | None) -> Outcome:
+    def _checked(self, source: LocalSource, found: Fields, ms: int, fetched_at: float | None) -> SourceResult:
         fields, unsure, drifted, doubts = declared(source.spec, found, self._types[source.spec.name])
         if drifted:
-            outcome = Outcome("bad_response", fields, ms, detail="drifted", fetched_at=fetched_at)
+            outcome = SourceResult("bad_response", fields, ms, detail="drifted", fetched_at=fetched_at)
         else:
             status = "ok" if fields else "empty"
-            outcome = Outcome(status, fields, ms, fetched_at=fetched_at, unsure=unsure, doubts=doubts)
+            outcome = SourceResult(status, fields, ms, fetched_at=fetched_at, unsure=unsure, doubts=doubts)
         return outcome.placed(source)
 
 
 @lru_cache(256)
-def _without_fields(status: Status, ms: int, detail: str | None, fetched_at: float | None) -> Outcome:
-    return Outcome(status, ms=ms, detail=detail, fetched_at=fetched_at)
+def _without_fields(status: Status, ms: int, detail: str | None, fetched_at: float | None) -> SourceResult:
+    return SourceResult(status, ms=ms, detail=detail, fetched_at=fetched_at)
 
 
 def _fills(source: Source, needed: Collection[str]) -> bool:

@@ -1,8 +1,8 @@
-"""The one call for every lookup: by a request, a step, a monitor or a job.
+"""The one entry to every lookup, for requests, steps, monitors and jobs.
 
-Sources on this machine answer at once. For the others: answers kept in the process, then those kept in
-Postgres, then the sources themselves, all at the same time under one deadline; a query that is already on
-its way to a source is not sent again. A source that fails is named in the answer, and never fails the rest.
+Sources on this machine answer at once. For the others, answers are taken from the cache of the process, then
+from the cache in Postgres, then from the sources themselves, all at the same time under one deadline. Equal
+queries to a source share one request. A source that fails is named in the answer and never fails the rest.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from models.lookups.source_quotas import WindowUse
 from outbound.client import Outbound
 from providers.datasets.installed import Datasets
 from providers.lookup import samples
-from providers.lookup.admission import Gates
-from providers.lookup.answer_cache import Asked, Found, KeptAnswers
-from providers.lookup.billing import Payer, Till
+from providers.lookup.admission import AdmissionControl
+from providers.lookup.answer_cache import AnswerCache, CachedAnswers, SourceQuery
+from providers.lookup.billing import LookupBilling, Payer
 from providers.lookup.composition import compose
 from providers.lookup.local import NOT_ITS_SORT, LocalSources
-from providers.lookup.lookup_events import LookupTeller
+from providers.lookup.lookup_events import LookupEvents
 from providers.lookup.networks import network_of
-from providers.lookup.offline_answers import LEFT_ALONE, KnownAnswers, lack_of
-from providers.lookup.recent_cache import RecentAnswers
-from providers.lookup.result import NOT_ASKED, LookupResult, Outcome, suppressed
-from providers.lookup.source_fetcher import Asker
+from providers.lookup.offline_answers import LEFT_ALONE, OfflineAnswers, lack_of
+from providers.lookup.recent_cache import RecentCache
+from providers.lookup.result import NOT_ASKED, LookupResult, SourceResult, suppressed
+from providers.lookup.source_fetcher import SourceFetcher
 from providers.lookup.source_status import BULK_USE, is_left_out, name_unknown, quota_of, row, switched_off
 from providers.lookup.waiter import Waiter
 from providers.registry import KINDS
@@ -48,7 +48,7 @@ _DEADLINE_SECONDS = 8.0
 
 @dataclass(frozen=True)
 class _Question:
-    """What is asked, and how; see `Lookups.lookup`. `kept_only`: send nothing."""
+    """A query with its options; see `Lookups.lookup`. `kept_only`: send no requests."""
 
     kind: Kind
     query: Query
@@ -62,19 +62,19 @@ class _Question:
 
     @property
     def place(self) -> Hashable:
-        """What tells it from other questions to which another answer would be given."""
+        """A key that is equal for all questions with the same answer."""
         fields = None if self.fields is None else frozenset(self.fields)
         return self.kind.name, self.query.words, fields, self.offset, self.limit
 
-    def of(self, sources: Sequence[RemoteSource]) -> list[Asked]:
-        """The sources, each with the query as in its own kind."""
+    def of(self, sources: Sequence[RemoteSource]) -> list[SourceQuery]:
+        """Return the sources, each with the query in the form of its own kind."""
         return [(source, replace(source.asks(self.query), kind=source.spec.kind)) for source in sources]
 
 
 class AskedSources(NamedTuple):
-    """The sources that are asked for certain fields: over the network, and on this machine; and the others.
+    """The sources that are asked for certain fields, on the network and on this machine.
 
-    `left_out`: those that would be asked about a single target.
+    `left_out`: sources that would be asked about a single target only.
     """
 
     remote: Sequence[RemoteSource]
@@ -94,19 +94,19 @@ class Lookups:
         *,
         kinds: Mapping[str, Kind] = KINDS,
     ) -> None:
-        """Prepare.
+        """Prepare the lookups of this process.
 
         Args:
-            settings: which sources are on, their keys and addresses, and whether all stays local.
-            database: where all processes keep answers and limits.
-            keyring: seals what is kept.
-            outbound: the clients of the sources; open.
-            kinds: what can be looked up, and where.
+            settings: which sources are enabled, their keys and addresses, and whether all lookups stay local.
+            database: stores the answers and limits that all processes share.
+            keyring: seals the stored answers.
+            outbound: the HTTP clients of the sources; already open.
+            kinds: the kinds of lookups, by name.
         """
         self._settings = settings
         self._database = database
-        self.till = Till(database, keyring)
-        self.teller = LookupTeller(database)
+        self.billing = LookupBilling(database, keyring)
+        self.events = LookupEvents(database)
         self._kinds = kinds
         self._datasets = Datasets(settings.data)
         self._types = {
@@ -114,24 +114,22 @@ class Lookups:
             for kind in kinds.values()
             for source in kind.sources
         }
-        self._gates = Gates(settings, database)
-        self._kept = KeptAnswers(database, keyring, settings)
-        self._recent = RecentAnswers()
-        self._asker = Asker(settings, self._gates, self._kept, outbound, self._datasets, self._types)
-        self._off = {
-            source.spec.name: switched_off(source, settings)
-            for kind in kinds.values()
-            for source in kind.sources
-        }
+        self._admission = AdmissionControl(settings, database)
+        self._kept = AnswerCache(database, keyring, settings)
+        self._recent = RecentCache()
+        self._fetcher = SourceFetcher(
+            settings, self._admission, self._kept, outbound, self._datasets, self._types
+        )
         sources = [source for kind in kinds.values() for source in kind.sources]
+        self._off = {source.spec.name: switched_off(source, settings) for source in sources}
         left_out = {source.spec.name for source in sources if is_left_out(source, settings)}
         self._leaves_out = bool(left_out)
         self._local = LocalSources(kinds, self._off, self._types, self._datasets, left_out)
-        self.known = KnownAnswers(kinds, self._local, self._kept, self._asker)
+        self.offline_answers = OfflineAnswers(kinds, self._local, self._kept, self._fetcher)
 
     async def open(self) -> None:
         """Open the data on this machine now, so that the first lookup need not wait for that."""
-        self.teller.start()
+        self.events.start()
         if unknown := name_unknown(self._kinds, self._settings):
             _log.warning("commercial_terms_unknown", sources=unknown)
         for kind in self._kinds.values():
@@ -141,9 +139,9 @@ class Lookups:
                     self._local.find(source, [kind.normalise(kind.example, "")])
 
     async def close(self) -> None:
-        """Give up what is on its way."""
-        await self._asker.close()
-        await self.teller.stop()
+        """Cancel all requests that are in flight."""
+        await self._fetcher.close()
+        await self.events.stop()
 
     async def lookup(
         self,
@@ -159,19 +157,19 @@ class Lookups:
         payer: Payer | None = None,
         waiter: Waiter | None = None,
     ) -> LookupResult:
-        """Look `query` up at every source of `kind` that is on.
+        """Look `query` up at every enabled source of `kind`.
 
         Args:
             kind: `ip` …
             query: as the caller gave it.
-            pointer: where in the caller's input it stood, for the error; `/<kind>` by default.
-            fields: the only dotted fields that matter; sources that fill none of them are not asked.
-            max_age: seconds; no kept answer older than that is used, 0 for none at all.
+            pointer: where in the caller's input the query stood, for the error; `/<kind>` by default.
+            fields: the only dotted fields that are wanted; sources that fill none of them are not asked.
+            max_age: seconds; no cached answer older than that is used, 0 for none at all.
             deadline: seconds for everything.
-            offset: how many results to leave out, for a kind that has pages.
+            offset: how many results to skip, for a kind that has pages.
             limit: the most results to deliver, for a kind that has many.
-            payer: whose lookup it is, and who pays, if it costs something; None for nobody's.
-            waiter: the caller, if it comes back where sources are over their limits; None if it cannot wait.
+            payer: the account that pays, if the kind costs credits; None for a lookup without an owner.
+            waiter: the caller, if it comes back when sources are over their limits; None if it cannot wait.
 
         Raises:
             models.errors.Invalid: if `query` is not of this kind.
@@ -183,29 +181,30 @@ class Lookups:
         parsed = chosen.normalise(query, pointer or f"/{kind}")
         terms = None
         if payer is not None and chosen.price:
-            terms = await self.till.terms(payer, chosen, parsed, offset, limit)
+            terms = await self.billing.get_terms(payer, chosen, parsed, offset, limit)
             limit = terms.limit
         question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit, waiter)
         result = await self._answer(question)
         if payer is None:
             return result
-        tell = partial(self.teller.tell, payer) if await self.teller.wants(payer.account_id) else None
+        has_subscriber = await self.events.has_subscriber(payer.account_id)
+        emit = partial(self.events.emit, payer) if has_subscriber else None
         if terms is not None:
-            return await self.till.charge(payer, terms, result, by_block=chosen.block > 0, tell=tell)
-        if tell is not None:
-            await tell(result)
+            return await self.billing.charge(payer, terms, result, by_block=chosen.block > 0, emit=emit)
+        if emit is not None:
+            await emit(result)
         return result
 
     def network_of(self, address: str) -> str:
-        """Say where an address is, by the data here: `AS15169 US`; the address itself if that is unknown."""
+        """Return the network and country of an address from local data, `AS15169 US`, or else the address."""
         return network_of(self._kinds["ip"], self._local, address)
 
-    def asked_for(self, kind: str, fields: Collection[str] | None) -> AskedSources:
-        """Who is asked by a job or a monitor for these fields of a kind; None for all.
+    def select_sources(self, kind: str, fields: Collection[str] | None) -> AskedSources:
+        """Return the sources that a job or a monitor asks for these fields of a kind; None for all fields.
 
         Returns:
-            The sources over the network that are on, with the rates at which they may be asked here, those on
-            this machine that have their data, and those that are on and are left out.
+            The enabled network sources with the rates that apply here, the sources on this machine that have
+                their data, and the enabled sources that are left out.
         """
         plan = self._local.plan(kind, fields, many=True)
         here = [source for _, source in plan.local if self._has_data(source.spec.dataset)]
@@ -219,30 +218,30 @@ class Lookups:
         return dataset is None or self._datasets.usable(dataset) is not None
 
     async def charged(self, payer: Payer) -> int:
-        """The credits that the work of `payer` has cost, although it may have failed since."""
-        return (await self.till.funds(payer)).charged
+        """Return the credits that the work of `payer` has cost, even if it failed later."""
+        return (await self.billing.get_funds(payer)).charged
 
     async def dry_run(
         self, kind: str, query: str, *, pointer: str, fields: Collection[str] | None = None
     ) -> LookupResult:
-        """The answer to `query` in a dry run: nothing is sent to anyone, and nothing charged.
+        """Return the answer to `query` in a dry run: nothing is sent and nothing is charged.
 
-        It is of the data on this machine and, for a kind that costs nothing, of kept answers. What sources
-        could add that are set up and were not asked is made up, and said to be from the source `sample`.
+        It is built from the data on this machine and, for a free kind, from cached answers. Fields of sources
+        that are set up but were not asked are made up and named as coming from the source `sample`.
 
         Args:
             kind: `ip` …
-            query: as the caller gave it.
-            pointer: where in the caller's input it stood, for the error.
-            fields: the only dotted fields that matter.
+            query: as the caller wrote it.
+            pointer: where in the caller's input the query stood, for the error.
+            fields: the only dotted fields that are wanted.
 
         Raises:
             models.errors.Invalid: if `query` is not of this kind.
-            AllProvidersFailed, NoProvider: as `lookup`, if no source is left that could be asked.
+            AllProvidersFailed, NoProvider: as `lookup`, if no source is left to ask.
         """
         chosen = self._kinds[kind]
         parsed = chosen.normalise(query, pointer)
-        # What is kept of a kind that costs credits, somebody has paid for.
+        # Cached answers of a kind that costs credits were paid by another account.
         max_age = 0 if chosen.price else None
         question = _Question(chosen, parsed, fields, max_age, deadline=0, kept_only=True)
         outcomes = await self._ask(question)
@@ -257,7 +256,7 @@ class Lookups:
         return result
 
     async def _answer(self, question: _Question) -> LookupResult:
-        """The answer: one of the last moments, or a new one.
+        """Return an answer of the last seconds, or a new one.
 
         Raises:
             AllProvidersFailed: if every source that was asked failed.
@@ -279,7 +278,7 @@ class Lookups:
             )
             if suppressed(outcomes):
                 return result
-            # Who waits is refused earlier than others.
+            # A waiting caller is refused earlier than others, so its refusals do not hold for them.
             if question.waiter is None or all(one.status != "rate_limited" for _, one in outcomes):
                 self._recent.add(place, result)
         refusal = lack_of(result)
@@ -291,8 +290,8 @@ class Lookups:
         person = suppressions.identifier(query.text)
         return person is not None and (await self._kept.find([], person)).suppressed
 
-    async def _ask(self, question: _Question) -> list[tuple[Source, Outcome]]:
-        """What becomes of every source. Nothing is sent to anyone about a person who is suppressed."""
+    async def _ask(self, question: _Question) -> list[tuple[Source, SourceResult]]:
+        """Return the outcome of every source. Nothing is sent about a suppressed person."""
         kind, query = question.kind, question.query
         plan = self._local.plan(kind.name, question.fields, many=question.waiter is not None)
         [outcomes] = self._local.ask(plan, [query])
@@ -312,16 +311,16 @@ class Lookups:
             for source, outcome in outcomes
         ]
 
-    async def _look(self, sources: Sequence[RemoteSource], question: _Question) -> Found:
-        """Look for what is kept; and whether nothing is to be looked up."""
+    async def _look(self, sources: Sequence[RemoteSource], question: _Question) -> CachedAnswers:
+        """Read the cached answers, and check whether the person is suppressed."""
         person = suppressions.identifier(question.query.text)
         return await self._kept.find(question.of(sources) if question.max_age != 0 else [], person)
 
     async def _ask_remote(
-        self, sources: Sequence[RemoteSource], question: _Question, found: Found
-    ) -> dict[str, Outcome]:
-        """Ask all at once, each as in its own kind."""
-        return await self._asker.ask(
+        self, sources: Sequence[RemoteSource], question: _Question, found: CachedAnswers
+    ) -> dict[str, SourceResult]:
+        """Ask all sources at once, each with the query in the form of its own kind."""
+        return await self._fetcher.ask(
             question.of(sources),
             found.entries,
             max_age=question.max_age,
@@ -335,19 +334,20 @@ class Lookups:
         resolve: Resolve,
         sources: Sequence[RemoteSource],
         question: _Question,
-        found: Found,
-    ) -> dict[str, Outcome]:
-        """Find out first what exactly the query means, then ask every source about just that.
+        found: CachedAnswers,
+    ) -> dict[str, SourceResult]:
+        """Find out first what exactly the query means, then ask every source about exactly that.
 
-        Where a source has failed in the first round, the others are unsure of all that they said in it alone:
-        with its help it might have been known which one is meant.
+        If a source fails in the first round, the fields that others reported in that round alone are unsure:
+        the missing answer might have changed what the query means.
         """
         started = time.perf_counter()
         searching = [source for source in sources if source.takes(question.query)]
         half = replace(question, deadline=question.deadline / 2)
         first = await self._ask_remote(searching, half, found)
         told = {name: outcome.fields for name, outcome in first.items()}
-        # An older answer that stands in for a failure names what was found then: it is not silence.
+        # A stale answer that replaces a failed one still identifies the subject, so it does not count as
+        # silence.
         heard = not any(outcome.silent and not outcome.stale for outcome in first.values())
         resolution = resolve(question.query, told, heard)
         left = question.deadline - (time.perf_counter() - started)
@@ -355,7 +355,7 @@ class Lookups:
         knowing = [source for source in sources if source.takes(exact.query)]
         second = await self._ask_remote(knowing, exact, await self._look(knowing, exact))
         failed = any(outcome.silent for outcome in first.values())
-        stayed: dict[str, Outcome] = {}
+        stayed: dict[str, SourceResult] = {}
         for source in searching:
             name = source.spec.name
             unsure = source.spec.fields if failed else first[name].unsure
@@ -364,7 +364,7 @@ class Lookups:
         return stayed | {name: one._replace(about=about[name]) for name, one in second.items()}
 
     async def describe(self) -> list[ProviderRow]:
-        """Every source of every kind, and how it is doing."""
+        """Return every source of every kind, with its status."""
         async with self._database.connection() as connection:
             states = await provider_states.load_states(connection)
             use = await source_quotas.read_use(connection)
@@ -393,7 +393,7 @@ class Lookups:
             self._off[spec.name],
             installed,
             known,
-            cooling_down=cooling_down or not self._gates.open(source.spec),
+            cooling_down=cooling_down or not self._admission.is_open(source.spec),
             quota=quota_of(source.spec, self._settings, use),
             address=source.spec.address(self._settings),
         )

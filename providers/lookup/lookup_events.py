@@ -1,4 +1,4 @@
-"""Telling of lookups: the event `lookup.completed`, for accounts with an endpoint that wants it."""
+"""The event `lookup.completed`, for accounts that have an endpoint subscribed to it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from providers.lookup.result import ANSWERS, LookupResult
 _EVENT = "lookup.completed"
 
 
-class LookupTeller:
-    """Knows who wants to hear of lookups, and writes the events.
+class LookupEvents:
+    """Emits lookup events for accounts that subscribe to them.
 
-    Who wants it is remembered until an endpoint changes; while that cannot be heard, it is asked each time.
+    The subscribed accounts are cached until an endpoint changes. While changes cannot be received, Postgres
+    is read each time.
     """
 
     def __init__(self, database: Database) -> None:
@@ -32,23 +33,23 @@ class LookupTeller:
         self._batcher = MicroBatcher(self._emit_all)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start listening for changes of endpoints."""
         self._listener.start()
 
     async def stop(self) -> None:
         """Stop listening."""
         await self._listener.stop()
 
-    def forget(self) -> None:
-        """Ask again who wants to hear of lookups: an endpoint has changed."""
+    def forget_subscribers(self) -> None:
+        """Drop the cached subscriptions, because an endpoint has changed."""
         self._changes += 1
         self._known = None
 
     def _changed(self, _payload: str) -> None:
-        self.forget()
+        self.forget_subscribers()
 
-    async def wants(self, account_id: UUID) -> bool:
-        """Say whether an endpoint of the account wants to hear of lookups."""
+    async def has_subscriber(self, account_id: UUID) -> bool:
+        """Return whether an endpoint of the account subscribes to lookup events."""
         hearing = self._listener.connections if self._listener.connected.is_set() else 0
         known = self._known
         if known is None or not hearing or known[0] != hearing:
@@ -66,13 +67,13 @@ class LookupTeller:
                 self._known = found
             return found
 
-    async def tell(self, payer: Payer, result: LookupResult, connection: Connection | None = None) -> None:
-        """Write the event of a lookup, together with those of others at this moment.
+    async def emit(self, payer: Payer, result: LookupResult, connection: Connection | None = None) -> None:
+        """Write the event of a lookup, in one statement with the concurrent ones.
 
         Args:
-            payer: whose lookup it was.
-            result: what it gave.
-            connection: in whose transaction to write it instead.
+            payer: the account whose lookup it was.
+            result: the result of the lookup.
+            connection: write in its transaction instead.
         """
         data = _told(payer, result)
         if connection is not None:
@@ -80,7 +81,7 @@ class LookupTeller:
         else:
             await self._batcher.submit((payer.account_id, data))
 
-    async def tell_all(self, payer: Payer, results: Sequence[LookupResult], connection: Connection) -> None:
+    async def emit_all(self, payer: Payer, results: Sequence[LookupResult], connection: Connection) -> None:
         """Write the events of one or more lookups of a payer, in the transaction of `connection`."""
         await events.emit_all(connection, [(payer.account_id, _told(payer, result)) for result in results])
 

@@ -1,4 +1,4 @@
-"""Where an address is: its network and its country, of the data on this machine alone."""
+"""The network and country of an IP address, from the data on this machine alone."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _WANTED = frozenset({"asn.asn", "location.country_code"})
 
 
 def network_of(kind: Kind, local: LocalSources, address: str) -> str:
-    """Name the network and the country of an address: `AS15169 US`, without the country if that is unknown.
+    """Return the network and country of an address: `AS15169 US`, without the country if it is unknown.
 
     Args:
         kind: `ip`.
         local: the sources on this machine.
-        address: in any form. What is no address, or is in no known network, stands for itself.
+        address: in any form. Text that is no address, or is in no known network, is returned unchanged.
     """
     try:
         query = kind.normalise(address, "")

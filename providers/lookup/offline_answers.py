@@ -1,4 +1,4 @@
-"""Many lookups without asking anyone: of the data on this machine, and of kept answers."""
+"""Answers to many queries from local data and cached answers, without asking any source."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from datetime import UTC, datetime
 from models.accounts import suppressions
 from models.errors import DomainError
 from models.lookups.lookups import AllProvidersFailed, NoProvider
-from providers.lookup.answer_cache import Asked, Found, KeptAnswers
+from providers.lookup.answer_cache import AnswerCache, CachedAnswers, SourceQuery
 from providers.lookup.composition import compose
-from providers.lookup.local import NOT_ITS_SORT, NOT_WANTED, LocalSources, Plan, Told
-from providers.lookup.result import NO_DATA, SUPPRESSED, LookupResult, Outcome
-from providers.lookup.source_fetcher import Asker
+from providers.lookup.local import NOT_ITS_SORT, NOT_WANTED, LocalSources, NamedResult, SourcePlan
+from providers.lookup.result import NO_DATA, SUPPRESSED, LookupResult, SourceResult
+from providers.lookup.source_fetcher import SourceFetcher
 from providers.lookup.waiter import Waiter
 from providers.sources.base import Kind, Query
 
-LEFT_ALONE = Outcome("skipped", detail=SUPPRESSED)
-"""What becomes of every source for a person about whom nothing is looked up."""
+LEFT_ALONE = SourceResult("skipped", detail=SUPPRESSED)
+"""The outcome of every source for a suppressed person, about whom nothing is looked up."""
 
-# How many are looked for by one statement, and how many answered between two turns of the event loop: that
-# takes about 1 ms.
+# How many queries one statement reads, and how many are answered before the event loop runs other tasks.
+# Those take about 1 ms.
 _READ_AT_ONCE, _ANSWERED_AT_ONCE = 200, 5
-# A turn that took so long was used by others, who are then left alone for a while.
+# If other tasks ran this long meanwhile, the loop is busy, and this task pauses for the second time.
 _NOTICED_SECONDS, _LEFT_SECONDS = 0.0003, 0.006
 
 Answer = LookupResult | DomainError
-"""What `Lookups.lookup` gives, or the error that it raises."""
+"""The result of `Lookups.lookup`, or the error that it raises."""
 
 
 @dataclass(frozen=True)
 class _Question:
-    """What is the same for all queries."""
+    """The options that all queries of a call share."""
 
     kind: Kind
-    plan: Plan
+    plan: SourcePlan
     fields: Collection[str] | None
     limit: int | None
     waiter: Waiter | None
 
 
-class KnownAnswers:
-    """What is known of a query in this installation."""
+class OfflineAnswers:
+    """Answers queries from what this installation already holds."""
 
     def __init__(
-        self, kinds: Mapping[str, Kind], local: LocalSources, kept: KeptAnswers, asker: Asker
+        self, kinds: Mapping[str, Kind], local: LocalSources, kept: AnswerCache, fetcher: SourceFetcher
     ) -> None:
-        """Prepare.
+        """Prepare the answers.
 
         Args:
-            kinds: what can be looked up, and where.
+            kinds: the kinds of lookups, by name.
             local: the sources on this machine.
-            kept: the answers of the others.
-            asker: knows which of the others cannot be asked now.
+            kept: the cached answers of the network sources.
+            fetcher: decides which network sources cannot be asked now.
         """
         self._kinds = kinds
         self._local = local
         self._kept = kept
-        self._asker = asker
-        # However many ask, others who have a turn of the event loop wait for one of them only.
+        self._fetcher = fetcher
+        # One caller works at a time, so that other tasks of the event loop wait for one of them only.
         self._turn = asyncio.Lock()
 
     async def find_many(
@@ -72,18 +72,18 @@ class KnownAnswers:
         limit: int | None = None,
         waiter: Waiter | None = None,
     ) -> list[Answer | None]:
-        """Look many queries up without asking anyone. Nothing is charged, and nobody told.
+        """Answer many queries without asking any source. Nothing is charged, and no event is emitted.
 
         Args:
             kind: `ip` …
-            queries: as the caller gave them.
-            fields: the only dotted fields that matter.
+            queries: as the caller wrote them.
+            fields: the only dotted fields that are wanted.
             limit: the most results to deliver, for a kind that has many.
-            waiter: the caller, if it comes back where sources are over their limits.
+            waiter: the caller, if it comes back when sources are over their limits.
 
         Returns:
-            For each query its answer; None where some source is to be asked over the network: it is on,
-            fills what is wanted, and is not known to fail.
+            For each query its answer; None if a network source must be asked: it is enabled, fills a
+                wanted field, and is not known to fail.
 
         Raises:
             psycopg.Error: the database is away.
@@ -108,7 +108,7 @@ class KnownAnswers:
         return answers
 
     def _answer(
-        self, question: _Question, queries: Sequence[Query], found: Sequence[Found]
+        self, question: _Question, queries: Sequence[Query], found: Sequence[CachedAnswers]
     ) -> Iterator[Answer | None]:
         moment = datetime.now(UTC)
         told = self._local.ask(question.plan, queries)
@@ -123,17 +123,19 @@ class KnownAnswers:
             )
             yield result if kept.suppressed else lack_of(result) or result
 
-    def _settle(self, question: _Question, query: Query, outcomes: list[Told], kept: Found) -> bool:
-        """Put in what becomes of the sources in the network; say whether that is known of all."""
+    def _settle(
+        self, question: _Question, query: Query, outcomes: list[NamedResult], kept: CachedAnswers
+    ) -> bool:
+        """Set the outcome of each network source that is known now; return whether all are known."""
         for place, source in question.plan.remote:
             if outcomes[place][1] is not NOT_ITS_SORT:
                 continue
-            # What exactly a query means, the sources of such a kind have to be asked.
+            # Sources of such a kind must be asked first to learn what exactly the query means.
             if question.kind.resolve is not None:
                 return False
             if source.takes(query):
                 entry = kept.entries.get(source.spec.name)
-                outcome = self._asker.settled(source, entry, question.waiter)
+                outcome = self._fetcher.settled(source, entry, question.waiter)
                 if outcome is None:
                     return False
                 outcomes[place] = source, outcome.placed(source)
@@ -141,7 +143,7 @@ class KnownAnswers:
 
 
 async def _let_others_go_on() -> None:
-    """Give others a turn of the event loop; if one of them took it, some time for what that leads to."""
+    """Let other tasks of the event loop run; if any did, pause to leave time for their follow-up work."""
     loop = asyncio.get_running_loop()
     before = loop.time()
     await asyncio.sleep(0)
@@ -156,8 +158,8 @@ def _parsed(kind: Kind, text: str) -> Query | DomainError:
         return error
 
 
-def _wanted(plan: Plan, query: Query) -> tuple[list[Asked], str | None]:
-    """Of which answers it matters whether they are kept; and who the query is."""
+def _wanted(plan: SourcePlan, query: Query) -> tuple[list[SourceQuery], str | None]:
+    """Return the sources whose cached answers are needed, and the person that the query identifies."""
     asked = [
         (source, replace(source.asks(query), kind=source.spec.kind))
         for _, source in plan.remote
@@ -167,12 +169,12 @@ def _wanted(plan: Plan, query: Query) -> tuple[list[Asked], str | None]:
 
 
 def lack_of(result: LookupResult) -> DomainError | None:
-    """Say why an answer is refused: nobody gave it."""
+    """Return the error for an answer that no source gave, or None."""
     if result.heard:
         return None
     if any(outcome.failed for _, outcome in result.outcomes):
         return AllProvidersFailed(result.reports())
     if any(outcome.detail == NOT_WANTED for _, outcome in result.outcomes):
-        return None  # no source fills what is wanted: nobody knows it
+        return None  # no source fills the wanted fields, so none could be heard
     lacks_data = any(outcome.detail == NO_DATA for _, outcome in result.outcomes)
     return NoProvider(result.reports(), lacks_data=lacks_data)

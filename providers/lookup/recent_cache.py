@@ -1,4 +1,4 @@
-"""The answers of the last moments, failures included: whoever repeats a question at once is told the same."""
+"""A cache of the answers of the last seconds, failures included, for callers that repeat a question."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from providers.lookup.result import LookupResult, all_kept
 from providers.sources.base import RemoteSource
 
 _SECONDS = 3.0
-# Less than the first pause before a step tries again.
+# Less than the first pause of a step before its retry.
 _FAILED_SECONDS = 0.9
 _MOST = 512
 
 
-class RecentAnswers:
-    """Answers by what was asked. Whoever gets one must not change it."""
+class RecentCache:
+    """Recent answers by question. Callers must not change the answers."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[Hashable, tuple[float, LookupResult, bool]] = OrderedDict()
 
     def find(self, asked: Hashable) -> LookupResult | None:
-        """The answer that was given to the same a moment ago, as it is told to who asks again."""
+        """Return the answer to the same question from a moment ago, with its sources marked as cached."""
         until, result, told = self._answers.get(asked, (0.0, None, False))
         if result is None or until <= time.monotonic():
             return None
@@ -33,11 +33,11 @@ class RecentAnswers:
         return result
 
     def add(self, asked: Hashable, result: LookupResult) -> None:
-        """Keep an answer for a moment."""
+        """Store an answer for a moment."""
         now = time.monotonic()
         while self._answers and (len(self._answers) >= _MOST or next(iter(self._answers.values()))[0] <= now):
             self._answers.popitem(last=False)
-        if "results" in result.data:  # one page of maybe thousands, which nobody asks of what is remembered
+        if "results" in result.data:  # one page of possibly thousands: later pages never repeat the question
             named = (
                 (one, outcome._replace(fields=dict.fromkeys(outcome.fields)))
                 for one, outcome in result.outcomes
@@ -49,7 +49,7 @@ class RecentAnswers:
 
 
 def _again(result: LookupResult) -> LookupResult:
-    """The answer with those sources as kept that answered over the network."""
+    """Return the answer with each network source that answered marked as cached."""
     outcomes = [
         (source, outcome._replace(status="cached", ms=0))
         if isinstance(source, RemoteSource) and outcome.status in ("ok", "empty")

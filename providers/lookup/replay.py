@@ -1,7 +1,7 @@
-"""An answer made anew of what the sources said, whenever that was.
+"""The composition of an answer from what the sources reported at different times.
 
-A monitor keeps what each source said when it last answered. From that it has the answer that all of them
-would give together, and the one that some of them would have given before.
+A monitor stores the last answer of each source. From these it composes the answer that all sources would give
+together, and the one that some of them would have given before.
 """
 
 from __future__ import annotations
@@ -11,32 +11,32 @@ from datetime import datetime
 
 from models.monitors.snapshots import Said
 from providers.lookup.composition import compose
-from providers.lookup.result import ANSWERS, NOT_ASKED, LookupResult, Outcome, Outcomes, suppressed
+from providers.lookup.result import ANSWERS, NOT_ASKED, LookupResult, SourceResult, SourceResults, suppressed
 from providers.lookup.source_status import NO_KEY, OFF
 from providers.sources.base import Fields, Kind, Query, Source
 
 WHOLE = 1_000_000
-"""The limit with which lists are delivered whole."""
+"""The limit that returns lists whole."""
 
 _FORGOTTEN = OFF - {NO_KEY}
 
-_ABSENT = Outcome("skipped", detail=NOT_ASKED)
+_ABSENT = SourceResult("skipped", detail=NOT_ASKED)
 
 
-def said(outcomes: Outcomes) -> Said:
-    """Tell what each source says that has answered.
+def said(outcomes: SourceResults) -> Said:
+    """Return the fields of each source that answered now.
 
-    That is none that is silent or stale, was not asked, or could find out nothing.
+    Silent and stale sources, sources that were not asked, and sources that could find out nothing are left
+    out.
     """
     return {source.spec.name: _told(outcome) for source, outcome in outcomes if _spoke(source, outcome)}
 
 
-def editions(outcomes: Outcomes) -> Mapping[str, str]:
-    """Tell in which edition each source speaks now, for those that are not switched off.
+def editions(outcomes: SourceResults) -> Mapping[str, str]:
+    """Return the current edition of each source that is not disabled.
 
-    One that has lost its key is not switched off, but silent.
-
-    Another parser makes another edition, and so does another thing that the query is taken to mean.
+    A source that has lost its key is silent, not disabled. Another parser makes another edition, and so does
+    another meaning of the query.
     """
     return {
         source.spec.name: f"{source.spec.edition} {outcome.about}".rstrip()
@@ -45,11 +45,11 @@ def editions(outcomes: Outcomes) -> Mapping[str, str]:
     }
 
 
-def filled_up(outcomes: Outcomes, last: Said) -> Outcomes:
-    """Let each source say again what it said last of all that it has not found out now.
+def filled_up(outcomes: SourceResults, last: Said) -> SourceResults:
+    """Return the outcomes with each source's gaps filled from its last answer.
 
-    An answer composed of that has the right `data`; what became of the sources is told by `outcomes` alone.
-    Of a person who is `suppressed` nothing is said again: what was kept of them is to be forgotten.
+    An answer composed from them has the right `data`; only the original `outcomes` report what happened to
+    the sources. Nothing is filled for a suppressed person, whose stored data is to be deleted.
     """
     if suppressed(outcomes):
         return outcomes
@@ -57,13 +57,13 @@ def filled_up(outcomes: Outcomes, last: Said) -> Outcomes:
 
 
 def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupResult:
-    """Make the answer to `query` that these sources alone give, with the whole of its lists.
+    """Compose the answer to `query` that these sources alone give, with its lists whole.
 
     Args:
-        kind: of the lookup.
+        kind: the kind of the lookup.
         query: normalised.
-        words: what each of them says. All others are as if they were not set up.
-        moment: of the answer: what the clocks show.
+        words: the fields of each source. All other sources count as not set up.
+        moment: the time of the answer.
     """
     outcomes = [
         (source, _repeat_outcome(words[source.spec.name]) if source.spec.name in words else _ABSENT)
@@ -72,20 +72,20 @@ def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupRes
     return compose(kind, query, outcomes, moment, limit=WHOLE)
 
 
-def _spoke(source: Source, outcome: Outcome) -> bool:
+def _spoke(source: Source, outcome: SourceResult) -> bool:
     return outcome.status in ANSWERS and not outcome.stale and outcome.unsure != source.fields
 
 
-def _told(outcome: Outcome) -> Fields:
+def _told(outcome: SourceResult) -> Fields:
     return {**outcome.fields, **dict.fromkeys(outcome.unsure)}
 
 
-def _repeat_outcome(words: Mapping[str, object]) -> Outcome:
+def _repeat_outcome(words: Mapping[str, object]) -> SourceResult:
     known = {path: value for path, value in words.items() if value is not None}
-    return Outcome("ok", known, unsure=frozenset(words.keys() - known.keys()))
+    return SourceResult("ok", known, unsure=frozenset(words.keys() - known.keys()))
 
 
-def _filled(source: Source, outcome: Outcome, last: Mapping[str, object] | None) -> Outcome:
+def _filled(source: Source, outcome: SourceResult, last: Mapping[str, object] | None) -> SourceResult:
     if last is None or outcome.detail in _FORGOTTEN:
         return outcome
     if not _spoke(source, outcome):

@@ -1,4 +1,4 @@
-"""What a lookup gives, and what became of each source in it."""
+"""The result of a lookup and the outcome of each of its sources."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from models.lookups.lookups import FAILURES, Status
 from providers.sources.base import Fields, RemoteSource, Source, Unsure
 
 ANSWERS: frozenset[Status] = frozenset({"ok", "empty", "cached"})
-"""The outcomes after which it is known what a source knows."""
+"""Statuses of a source that answered, be it with nothing."""
 
 NOT_ASKED = "not_asked"
-"""Why a source was skipped of which nothing is kept, where nobody was to be asked."""
+"""Detail of a skipped source that has no cached answer, in a lookup that sends no requests."""
 
 NO_DATA = "no_data"
-"""Why a source was skipped whose data is not on this machine."""
+"""Detail of a skipped source whose data is not on this machine."""
 _SAID = {NO_DATA: "lookup data is missing: run `vedette data fetch`"}
 
 REFUSING = "refusing"
-"""Why a source is over its limit that has refused again and again, however long it was left alone."""
+"""Detail of a source that keeps refusing, however long it was not asked."""
 
 SUPPRESSED = "suppressed"
-"""Why a source was skipped where nothing is to be looked up, nor kept, of the person."""
+"""Detail of a skipped source where nothing may be looked up or stored about the person."""
 
 _NOTHING: Fields = {}
 _NO_DOUBTS: Mapping[str, Unsure] = {}
@@ -35,22 +35,22 @@ Shown = Literal["asked", "all", "failed"]
 """Which sources an answer lists."""
 
 
-class Outcome(NamedTuple):
-    """What became of one source: its status, and its fields if it has any.
+class SourceResult(NamedTuple):
+    """The outcome of one source: its status, and its fields if it has any.
 
     Attributes:
-        status: what became of it.
-        fields: that it filled, by their names in its own kind.
-        ms: how long that took, in milliseconds.
-        stale: it failed now, and an answer from before stands in.
+        status: how the request ended.
+        fields: the fields that it filled, by their names in its own kind.
+        ms: duration in milliseconds.
+        stale: whether it failed now and an earlier answer replaces its own.
         retry_after: seconds after which it can be asked again.
         detail: why it was skipped or failed.
         fetched_at: when its answer, or the data on this machine, was fetched; Unix seconds.
-        unsure: fields of which it may know more, or otherwise, than it could find out this time.
+        unsure: fields of which it may know more, or something else, than it could find out this time.
         about: what exactly it was asked about, where the query may mean several things.
-        failure: how it failed, where an answer from before stands in.
-        doubts: of the unsure fields those of which it says why, or who contradicts whom.
-        server: which of its servers failed, or is over its limit, for a source with one for each registry.
+        failure: how it failed, where an earlier answer replaces its own.
+        doubts: the unsure fields for which it reports a reason, or who contradicts whom.
+        server: which of its servers failed or is over its limit, for a source with one server per registry.
     """
 
     status: Status
@@ -68,21 +68,21 @@ class Outcome(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether the source was asked, and gave no answer."""
+        """Return whether the source was asked and did not answer."""
         return self.status in FAILURES
 
     @property
     def silent(self) -> bool:
-        """Whether the source was to say what it knows of the query, and has not said it now."""
+        """Return whether the source should have answered the query and did not do so now."""
         return self.status in FAILURES or self.stale or self.detail == NO_DATA
 
     @property
     def failures(self) -> dict[str, str]:
-        """The fields that it could not find out since a part of what was asked has failed, and how."""
+        """The fields that it could not find out because a part of the request failed, with the reason."""
         return {path: doubt.why for path, doubt in self.doubts.items() if doubt.why}
 
-    def placed(self, source: Source) -> Outcome:
-        """The outcome with the fields named as in the kind that `source` stands in."""
+    def placed(self, source: Source) -> SourceResult:
+        """Return the outcome with its fields named as in the kind that uses `source`."""
         if not source.places:
             return self
         fields = {source.places.get(path, path): value for path, value in self.fields.items()}
@@ -91,7 +91,7 @@ class Outcome(NamedTuple):
         return self._replace(fields=fields, unsure=unsure, doubts=doubts)
 
     def report(self, source: Source) -> dict[str, Any]:
-        """The outcome as `models.lookups.lookups.ProviderReport`; what does not apply is left out."""
+        """Return the outcome as `models.lookups.lookups.ProviderReport`, without inapplicable members."""
         report: dict[str, Any] = {
             "name": source.spec.name,
             "status": self.status,
@@ -115,36 +115,36 @@ class Outcome(NamedTuple):
         return report
 
 
-def outcome_of(report: Mapping[str, Any]) -> Outcome:
-    """Read what became of a source from its `report`: how it failed, not what it said."""
+def outcome_of(report: Mapping[str, Any]) -> SourceResult:
+    """Rebuild the outcome of a source from its `report`: its status and failure, without its fields."""
     detail = report.get("detail")
     detail = next((word for word, said in _SAID.items() if said == detail), detail)
-    return Outcome(
+    return SourceResult(
         report["status"], retry_after=report.get("retry_after"), detail=detail, server=report.get("server")
     )
 
 
-Outcomes = Sequence[tuple[Source, Outcome]]
-"""Every source of a kind, in the order of precedence, with its fields named as in this kind."""
+SourceResults = Sequence[tuple[Source, SourceResult]]
+"""Every source of a kind in the order of precedence, with its fields named as in this kind."""
 
 
-def is_heard(source: Source, outcome: Outcome) -> bool:
-    """Whether the source has told what it knows of the query, be it nothing.
+def is_heard(source: Source, outcome: SourceResult) -> bool:
+    """Return whether the source has reported what it knows of the query, even if that is nothing.
 
-    A source that holds another sort of data than the rest tells nothing when it has none, and one that only
-    helps to judge never does.
+    An empty answer does not count from a source that holds another sort of data than the rest, and no answer
+    counts from one that only helps to judge.
     """
     spec = source.spec
     return outcome.status in ANSWERS and spec.suffices and bool(outcome.fields or spec.proves_absence)
 
 
-def suppressed(outcomes: Outcomes) -> bool:
-    """Whether nothing is to be looked up, nor kept, of the person."""
+def suppressed(outcomes: SourceResults) -> bool:
+    """Return whether the person is suppressed: nothing may be looked up or stored about them."""
     return all(outcome.detail == SUPPRESSED for _, outcome in outcomes)
 
 
-def all_kept(outcomes: Outcomes) -> bool:
-    """Whether every source that was to be asked over the network was answered from what is kept."""
+def all_kept(outcomes: SourceResults) -> bool:
+    """Return whether every network source to be asked was answered from the cache."""
     if not any(outcome.status == "cached" for _, outcome in outcomes):
         return False
     statuses = {outcome.status for source, outcome in outcomes if isinstance(source, RemoteSource)}
@@ -153,20 +153,20 @@ def all_kept(outcomes: Outcomes) -> bool:
 
 @dataclass(frozen=True)
 class LookupResult:
-    """What all sources together know about a query.
+    """The combined answer of all sources to a query.
 
     Attributes:
         kind: the kind of lookup.
         query: in its normalised form.
         echo: the field of `data` that repeats the query.
-        data: the fields of the kind's answer, nested; null where nobody knows.
-        credits: what it costs: by what was delivered.
-        cached: every source that had to be asked over the network was answered from what is kept.
-        partial: some source failed, or lacks its data.
-        outcomes: for each source what became of it.
+        data: the fields of the kind's answer, nested; null where no source knows a value.
+        credits: its price, by what was delivered.
+        cached: whether every network source that had to be asked was answered from the cache.
+        partial: whether some source failed, or lacks its data.
+        outcomes: the outcome of each source.
         sources: path → the sources that its value is from.
         conflicts: path → source → value, where sources differ.
-        block: which block of results this is, for a kind that charges by blocks.
+        block: the number of this block of results, for a kind that charges by blocks.
     """
 
     kind: str
@@ -176,42 +176,42 @@ class LookupResult:
     credits: int
     cached: bool
     partial: bool
-    outcomes: Outcomes
+    outcomes: SourceResults
     sources: dict[str, list[str]]
     conflicts: dict[str, dict[str, Any]]
     block: int = 0
 
     @property
     def heard(self) -> bool:
-        """Whether any source has answered. Where none has, there is no answer, and nothing to charge."""
+        """Return whether any source answered. If none did, there is no answer and no charge."""
         return any(is_heard(source, outcome) for source, outcome in self.outcomes)
 
     def value(self, path: str) -> Any:
-        """The value of a dotted field; None where nobody knows one, an empty list too."""
+        """Return the value of a dotted field; None if it is unknown or an empty list."""
         value: Any = self.data
         for name in path.split("."):
             value = value.get(name) if value else None
         return value if value != [] else None
 
     def reports(self, shown: Shown = "all") -> list[dict[str, Any]]:
-        """What became of the sources, each as `models.lookups.lookups.ProviderReport`."""
+        """Return the outcomes of the sources, each as `models.lookups.lookups.ProviderReport`."""
         if shown == "failed" and not self.partial:
             return []
         chosen = _SHOWN[shown]
         return [outcome.report(source) for source, outcome in self.outcomes if chosen(outcome)]
 
     def told(self, fields: Collection[str] | None = None) -> dict[str, Any]:
-        """What is known: the only dotted fields and blocks wanted, with the query; None for all."""
+        """Return the query and the known values of these dotted fields and blocks; None for all."""
         if fields is None:
             return self.data
         return {self.echo: self.data[self.echo], **_pruned(self.data, fields)}
 
     def answer(self, *, shown: Shown = "asked", fields: Collection[str] | None = None) -> dict[str, Any]:
-        """The answer as the API gives it.
+        """Return the answer in the form of the API.
 
         Args:
             shown: which sources are listed: those asked, all, or only those that failed.
-            fields: the only dotted fields and blocks that it has; None for all.
+            fields: the only dotted fields and blocks to include; None for all.
         """
         sources, conflicts = self.sources, self.conflicts
         if fields is not None:
@@ -228,7 +228,7 @@ class LookupResult:
         }
 
 
-_SHOWN: dict[Shown, Callable[[Outcome], bool]] = {
+_SHOWN: dict[Shown, Callable[[SourceResult], bool]] = {
     "asked": lambda outcome: outcome.status != "skipped" or outcome.silent,
     "all": lambda outcome: True,
     "failed": lambda outcome: outcome.silent,
@@ -236,7 +236,7 @@ _SHOWN: dict[Shown, Callable[[Outcome], bool]] = {
 
 
 def _pruned(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """The members of `data` that `fields` name, in their order."""
+    """Return the members of `data` that `fields` name, in the order of `data`."""
     inner: dict[str, list[str]] = {}
     for path in fields:
         name, _, rest = path.partition(".")
@@ -249,7 +249,7 @@ def _pruned(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
 
 
 def within(path: str, fields: Collection[str]) -> bool:
-    """Whether `path` is one of `fields`, or in a block that they name."""
+    """Return whether `path` is one of `fields`, or lies in a block that they name."""
     return any(path == name or path.startswith(f"{name}.") for name in fields)
 
 

@@ -1,6 +1,6 @@
-"""Made-up answers for dry runs: full ones in the shape of real ones, about the example of each kind.
+"""Made-up answers for dry runs: complete ones in the shape of real ones, about the example of each kind.
 
-They come from a source called `sample`, so that nobody takes one for real.
+They come from a source called `sample`, so that a reader does not take them for real.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from providers.email.people import person
-from providers.lookup.result import NOT_ASKED, Outcome
+from providers.lookup.result import NOT_ASKED, SourceResult
 from providers.sources.base import Fields, Kind, LocalSource, Source, Spec
 
 NAME = "sample"
@@ -303,15 +303,15 @@ _FIELDS: dict[str, Fields] = {
 
 
 def fields_of(kind: Kind) -> Fields:
-    """The made-up fields of a kind."""
+    """Return the made-up fields of a kind."""
     return _FIELDS.get(kind.name, {})
 
 
-def added(kind: Kind, outcomes: Sequence[tuple[Source, Outcome]]) -> list[tuple[Source, Outcome]]:
-    """What a sample adds to the outcomes of a lookup that asked nobody.
+def added(kind: Kind, outcomes: Sequence[tuple[Source, SourceResult]]) -> list[tuple[Source, SourceResult]]:
+    """Return the outcomes that a sample adds to a lookup that asked no source.
 
-    That is what nobody knows, and the sources could have told that were not asked: nothing where none could
-    be asked.
+    It fills the fields that are unknown and that a source which was not asked could have filled. It adds
+    nothing if no source could be asked.
     """
     known = {path for _, outcome in outcomes for path in outcome.fields}
     unasked = [source.fields for source, outcome in outcomes if outcome.detail == NOT_ASKED]
@@ -321,4 +321,4 @@ def added(kind: Kind, outcomes: Sequence[tuple[Source, Outcome]]) -> list[tuple[
         if path not in known and any(path in could for could in unasked)
     }
     spec = Spec(name=NAME, kind=kind.name, fields=frozenset(fields), licence="-", attribution="made up")
-    return [(LocalSource(spec, lambda query, datasets: fields), Outcome("ok", fields))] if fields else []
+    return [(LocalSource(spec, lambda query, datasets: fields), SourceResult("ok", fields))] if fields else []

@@ -1,4 +1,4 @@
-"""How a source stands: whether it can be asked, and how it has been doing."""
+"""The status of a source: whether it can be asked, and how well it has worked lately."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from providers.sources.base import Kind, RemoteSource, RemoteSpec, Source, Spec
 from settings import Rate, Settings
 
 BULK_USE = "bulk_use"
-"""Why a commercial service leaves a source out of jobs and monitors."""
+"""Detail of a source that a commercial service leaves out of jobs and monitors."""
 NO_KEY = "no_key"
-"""Why a source is not asked that needs a key and has none."""
+"""Detail of a source that needs a key and has none."""
 
 OFF = frozenset({"disabled", "commercial", NO_KEY, "no_base_url", "local_only", BULK_USE})
-"""Why the settings may keep a source from being asked."""
+"""Reasons for which the settings may disable a source."""
 
 
 def switched_off(source: Source, settings: Settings) -> str | None:
-    """Why the settings keep a source from being asked, one of `OFF`, or None.
+    """Return why the settings disable a source, one of `OFF`, or None.
 
-    A commercial service asks a source whose terms forbid that if its operator has switched it on: they may
-    have other terms.
+    A commercial service asks a source whose terms forbid commercial use only if its operator has enabled it,
+    because the operator may have other terms.
     """
     chosen = settings.provider(source.spec.name)
     enabled = source.spec.enabled if chosen.enabled is None else chosen.enabled
@@ -45,13 +45,13 @@ def switched_off(source: Source, settings: Settings) -> str | None:
 
 
 def is_left_out(source: Source, settings: Settings) -> bool:
-    """Say whether jobs and monitors leave the source out: in a commercial service, if its terms forbid it."""
+    """Return whether jobs and monitors leave the source out: in a commercial service, if its terms say so."""
     chosen = settings.provider(source.spec.name)
     return settings.commercial and not source.spec.bulk and chosen.enabled is None
 
 
 def name_unknown(kinds: Mapping[str, Kind], settings: Settings) -> list[str]:
-    """Name the sources that a commercial service asks although nobody knows whether their terms allow it."""
+    """Return the names of the sources that a commercial service asks although their terms are unclear."""
     if not settings.commercial:
         return []
     sources = {source.spec.name: source for kind in kinds.values() for source in kind.sources}
@@ -72,16 +72,16 @@ def row(
     quota: Sequence[QuotaWindow] = (),
     address: str | None = None,
 ) -> ProviderRow:
-    """The row of a source in the list of all.
+    """Return the row of a source in the list of all sources.
 
     Args:
-        source: which.
-        off: why the settings keep it from being asked, if they do.
+        source: the source.
+        off: why the settings disable it, if they do.
         installed: its data on this machine, if there is any.
-        known: what Postgres keeps of it: `last_success`, `error_rate` and `limited_rate`.
-        cooling_down: it has failed so often that it is left alone for now.
+        known: its statistics from Postgres: `last_success`, `error_rate` and `limited_rate`.
+        cooling_down: whether it has failed so often that it is not asked for now.
         quota: how often it may be asked, and how much of that is left.
-        address: the operator's, if it is asked there and not at the vendor's.
+        address: the operator's address, if it replaces the vendor's.
     """
     spec = source.spec
     by_way_of = installed.mirror if installed else address
@@ -117,7 +117,7 @@ def row(
 def quota_of(
     spec: RemoteSpec, settings: Settings, use: Mapping[tuple[str, int], WindowUse]
 ) -> list[QuotaWindow]:
-    """The windows of a source; `use` is what of each window of each bucket is used."""
+    """Return the rate windows of a source; `use` holds how much of each window of each bucket is used."""
     servers = [spec]
     if spec.per_server:
         names = sorted({bucket.partition("/")[2] for bucket, _ in use if bucket.startswith(f"{spec.name}/")})

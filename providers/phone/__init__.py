@@ -1,1 +1,1 @@
-"""Sources for what is known about a phone number."""
+"""Sources about phone numbers."""

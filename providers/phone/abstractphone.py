@@ -1,4 +1,4 @@
-"""Abstract Phone Intelligence: who serves a number, whose it is, what is known against it."""
+"""Abstract Phone Intelligence: the carrier and the owner of a number, and reports against it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAMES = {
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer; every plan tells whether the number is valid."""
+    """Read an answer; every plan includes whether the number is valid."""
     if raw is None:
         return {}
     told = {field: abstract.block(raw, block).get(name) for field, (block, name) in _NAMES.items()}

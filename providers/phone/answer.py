@@ -1,4 +1,4 @@
-"""The answer of a phone lookup: blocks that are always objects, null where nobody knows."""
+"""The answer of a phone lookup: blocks that are always objects, with null for unknown values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Format(Block):
 
 
 class Country(Block):
-    """Where the number is from; `prefix` is the calling code with its plus."""
+    """The origin of the number; `prefix` is the calling code with its plus."""
 
     code: str | None = Field(description="The country by two letters.")
     name: str | None = Field(description="The country's name.")
@@ -27,21 +27,21 @@ class Country(Block):
 
 
 class Carrier(Block):
-    """Who serves the number. Without a source that looks it up, that is whom the range was given to first."""
+    """The carrier of the number. Without a source that looks it up, the first assignee of the range."""
 
     name: str | None = Field(description="Its name.")
     line_type: str | None = Field(description="What sort of line it is.")
 
 
 class Messaging(Block):
-    """Where mail becomes a text message to the number."""
+    """The gateway that turns mail into a text message to the number."""
 
     sms_domain: str | None = Field(description="The domain of the gateway.")
     sms_email: str | None = Field(description="The address that reaches the number.")
 
 
 class Validation(Block):
-    """Whether the number works; `minimum_age` in days."""
+    """The state of the number; `minimum_age` in days."""
 
     is_valid: bool | None = Field(description="Whether there can be such a number.")
     line_status: str | None = Field(description="Whether the line is active.")
@@ -50,14 +50,14 @@ class Validation(Block):
 
 
 class PhoneRegistration(Block):
-    """Whose number it is: a person's or a company's."""
+    """The owner of the number: a person or a company."""
 
     name: str | None = Field(description="The name.")
     type: str | None = Field(description="A person or a company.")
 
 
 class Risk(Block):
-    """What is known against the number."""
+    """The known risks of the number."""
 
     risk_level: str | None = Field(description="How risky it is.")
     is_disposable: bool | None = Field(description="Whether it is a throw-away number.")
@@ -73,7 +73,7 @@ class Breaches(Block):
 
 
 class PhoneAnswer(LookupAnswer):
-    """What is known about a phone number."""
+    """The answer about a phone number."""
 
     phone: str = Field(description="The number, in E.164.")
     valid: bool | None = Field(description="Whether there can be such a number.")

@@ -1,6 +1,6 @@
 """The kind `phone`: its sources in the order of precedence.
 
-Who looks a number up knows more than who knows the numbering plans.
+A source that looks a number up takes precedence over the numbering plans.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from providers.sources.base import Kind, Query
 
 
 def normalise(text: str, pointer: str) -> Query:
-    """The query for a number with its country code.
+    """Return the query for a number with its country code.
 
     Raises:
         models.errors.Invalid: if `text` is not a phone number.
@@ -25,7 +25,7 @@ def normalise(text: str, pointer: str) -> Query:
 
 
 def cost(fields: Mapping[str, Any]) -> int:
-    """One credit for a valid number."""
+    """Return one credit for a valid number."""
     return int(fields.get("valid") is True)
 
 

@@ -1,4 +1,4 @@
-"""What a phone number is, and its one normalised form. The library is loaded when the first one comes."""
+"""The validation of phone numbers and their one normalised form. The library is loaded on first use."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _EXAMPLE = "give one with its country code, such as +14155552671, or name the co
 
 @dataclass(frozen=True)
 class Number:
-    """A number that can be one. `valid`: it is in a range that the numbering plan of its country has."""
+    """A possible number. `valid`: it is in a range of its country's numbering plan."""
 
     e164: str
     valid: bool
 
     def parsed(self) -> PhoneNumber:
-        """The library's form."""
+        """Return the number in the library's form."""
         import phonenumbers
 
         return phonenumbers.parse(self.e164)
 
 
 def number(text: str, pointer: str, country: str | None = None) -> Number:
-    """The number that `text` is.
+    """Parse a phone number.
 
     Args:
-        text: as the caller gave it.
+        text: as the caller wrote it.
         pointer: where in the caller's input it stood.
-        country: ISO 3166-1 alpha-2; whose numbers may go without a code.
+        country: ISO 3166-1 alpha-2; numbers of this country may omit the country code.
 
     Raises:
         Invalid: if `text` is not a phone number, or `country` not a country.
@@ -52,7 +52,7 @@ def number(text: str, pointer: str, country: str | None = None) -> Number:
         if len(text) > _LONGEST or _CONTROL.search(text.strip()):
             raise phonenumbers.NumberParseException(phonenumbers.NumberParseException.TOO_LONG, "")
         found = _read(text, region)
-        # Extensions are not part of the number; a number that does not survive its own form is none.
+        # Extensions are not part of the number. A number that changes when parsed again is invalid.
         e164 = phonenumbers.format_number(found, phonenumbers.PhoneNumberFormat.E164)
         again = phonenumbers.parse(e164)
     except phonenumbers.NumberParseException:
@@ -62,10 +62,10 @@ def number(text: str, pointer: str, country: str | None = None) -> Number:
 
 
 def _read(text: str, region: str | None) -> PhoneNumber:
-    """Read a number. `00` before the country code is understood where the country dials otherwise, too.
+    """Read a number. `00` before the country code is accepted, even where the country dials another prefix.
 
     Raises:
-        phonenumbers.NumberParseException: it is no number.
+        phonenumbers.NumberParseException: if it is no number.
     """
     import phonenumbers
 

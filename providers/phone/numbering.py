@@ -1,6 +1,6 @@
 """The numbering plans of the world, by the `phonenumbers` library: formats, country, sort, first carrier.
 
-All of it is on this machine. The library's data takes some 100 MB of memory, once it is first used.
+All of it is on this machine. The library's data takes some 100 MB of memory on first use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FIELDS = frozenset(
         "carrier.name", "carrier.line_type", "validation.is_valid", "validation.is_voip",
     }
 )  # fmt: skip
-# The library's sort of line → ours. What can be either is not known.
+# The library's sort of line → ours. Ambiguous sorts are left out.
 _TYPES = {
     "FIXED_LINE": "landline",
     "MOBILE": "mobile",
@@ -56,7 +56,7 @@ def find(query: Query, datasets: Datasets) -> Fields:
 
 
 def _placed(wanted: Number) -> Fields:
-    """Where a valid number is from, and what it is."""
+    """Return the origin and the sort of a valid number."""
     import phonenumbers
     from phonenumbers import carrier, geocoder, timezone
 
@@ -73,7 +73,7 @@ def _placed(wanted: Number) -> Fields:
     return {
         "type": sort,
         "location": place,
-        "country.code": code if code and code.isalpha() else None,  # 001 is no country's
+        "country.code": code if code and code.isalpha() else None,  # 001 is not a country's code
         "country.name": country,
         "country.region": region,
         "country.city": city,

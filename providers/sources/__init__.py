@@ -1,1 +1,1 @@
-"""What sources of all kinds share: how one is declared, asked and read."""
+"""Common parts of the sources of all kinds: declaration, requests and parsing."""

@@ -1,7 +1,7 @@
-"""What Abstract's products share: how they are asked, and what their statuses mean.
+"""Common parts of Abstract's products: their requests and the meaning of their statuses.
 
-Each product has a key of its own. Status 422 says that the plan's quota is used up; 204, which IP
-Intelligence alone documents, that there is no data. An answer has only the blocks that the plan includes.
+Each product has a key of its own. Status 422 means that the plan's quota is used up; 204, which only IP
+Intelligence documents, means no data. An answer has only the blocks that the plan includes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from providers.sources.base import Context, Query, SourceError, json_answer
 from settings import Rate
 
 RATES = (Rate(1, 1),)
-"""Of the free plans; who pays has more."""
+"""Rates of the free plans; paid plans have more."""
 
 _QUOTA_SECONDS = 3600.0
 
 
 def asking(parameter: str, value: Callable[[Query], str]) -> Callable[[Query, Context], Awaitable[Any]]:
-    """A `fetch` that asks about one value of the query; None if they have no data on it."""
+    """Return a `fetch` that asks about one value of the query.
+
+    It returns None if the vendor has no data on it.
+    """
 
     async def fetch(query: Query, context: Context) -> Any:
         response = await context.client.get(
@@ -37,5 +40,5 @@ def asking(parameter: str, value: Callable[[Query], str]) -> Callable[[Query, Co
 
 
 def block(raw: Any, name: str) -> dict[str, Any]:
-    """A block of an answer; empty where the plan does not include it."""
+    """Return a block of an answer, empty if the plan does not include it."""
     return raw.get(name) or {}

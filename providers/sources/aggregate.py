@@ -1,4 +1,4 @@
-"""Many sources' fields → one answer that says which source each value is from. Pure."""
+"""The merging of many sources' fields into one answer that names the source of each value. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from providers.sources.base import Fields, Rule, Source, Spec, Unsure
 
 @dataclass(frozen=True)
 class Merged:
-    """One value for every field that any source knows.
+    """The merged fields: one value for every field that any source knows.
 
     Attributes:
         fields: path → value.
@@ -33,17 +33,17 @@ class Merged:
 
 
 Types = Mapping[str, Callable[[Any], bool]]
-"""Path → whether a value is of the sort that the answer has there."""
+"""Path → a check that a value has the type of the answer's field."""
 
 
 class Declared(NamedTuple):
-    """What a source says.
+    """The checked fields of a source.
 
     Attributes:
-        fields: what it knows, without the unknown and what has drifted.
-        unsure: the fields of which it may know more, or otherwise, than it could find out now.
-        drifted: the fields that it should not have, or not with such a value.
-        doubts: of the unsure fields those of which it says why, or who contradicts whom.
+        fields: the known values, without those that drifted.
+        unsure: the fields of which it may know more, or something else, than it could find out now.
+        drifted: the fields that are undeclared or have a value of the wrong type.
+        doubts: the unsure fields for which it reports a reason, or who contradicts whom.
     """
 
     fields: Fields
@@ -53,10 +53,10 @@ class Declared(NamedTuple):
 
 
 def declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) -> Declared:
-    """Tell apart what a source says.
+    """Check the fields of a source, and sort them into known, unsure and drifted ones.
 
-    An undeclared field, or a value of another sort than the answer has there, means that the source's
-    answers are no longer what its parser was written for.
+    An undeclared field, or a value of another type than the answer's, means that the format of the source has
+    changed since its parser was written.
     """
     known: Fields = {}
     unsure: set[str] = set()
@@ -79,7 +79,7 @@ def declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) 
 
 
 def types_of(source: Source, kind: type[BaseModel]) -> Types:
-    """Of which sort each field of a source must be that stands in the kind with this answer."""
+    """Return the required type of each field of a source that is used in the kind with this answer."""
     return {path: _type_at(kind, source.places.get(path, path)) for path in source.spec.fields}
 
 
@@ -127,13 +127,13 @@ def merge(
     rules: Mapping[str, Rule],
     together: Collection[frozenset[str]] = (),
 ) -> Merged:
-    """Merge the fields of the sources, given in the order of precedence.
+    """Merge the fields of the sources, which come in the order of precedence.
 
     Args:
         answers: source → its fields.
-        rules: how the values of one path become one; `first` by default.
-        together: groups of paths that make sense only together, as the parts of a name: the first source
-            that fills any of a group alone fills it.
+        rules: how several values of one path become one; `first` by default.
+        together: groups of paths that make sense only together, such as the parts of a name. The first source
+            that fills any path of a group fills the group alone.
     """
     merged = Merged({}, {}, {})
     several: dict[str, dict[str, Any]] = {}
@@ -146,7 +146,7 @@ def merge(
             if group is not None and path not in filled.setdefault(group, fields):
                 continue
             if path not in merged.fields:
-                # By far the most are filled by one source alone, and are the same by every rule.
+                # Most fields are filled by one source alone, and then every rule returns the same value.
                 merged.fields[path] = value
                 merged.sources[path] = alone
             elif path in several:
@@ -187,7 +187,7 @@ def _union(values: list[Any]) -> list[Any]:
 
 
 def _union_by_name(values: list[Any]) -> list[Any]:
-    """The first spelling of each name."""
+    """Return the items of all values, each name once in its first spelling."""
     names: dict[str, Any] = {}
     for value in values:
         for item in value:
@@ -197,7 +197,7 @@ def _union_by_name(values: list[Any]) -> list[Any]:
 
 
 def _union_by_url(values: list[Any]) -> list[Any]:
-    """The first item of each page: all first ones, then all second ones, as each source has ranked them."""
+    """Return the first item of each page: all first ranks of the sources, then all second ranks."""
     pages: dict[str, Any] = {}
     for rank in range(max(len(value) for value in values)):
         for value in values:
@@ -207,14 +207,14 @@ def _union_by_url(values: list[Any]) -> list[Any]:
 
 
 def bare_url(url: str) -> str:
-    """An address without what does not make another page: the scheme, `www.`, the fragment, a last slash."""
+    """Return an address without parts that do not change the page: scheme, `www.`, fragment, last slash."""
     address = url.partition("#")[0].partition("://")[2]
     host, slash, path = address.partition("/")
     return f"{host.lower().removeprefix('www.')}{slash}{path}".rstrip("/")
 
 
 UNIONS: frozenset[Rule | None] = frozenset({"union", "union_by_name", "union_by_url"})
-"""The rules by which every source adds to the value."""
+"""Rules by which every source adds to the value."""
 
 _RULES: dict[Rule, Any] = {
     "first": _first,
@@ -228,7 +228,7 @@ _RULES: dict[Rule, Any] = {
 
 
 def paths(model: type[BaseModel]) -> frozenset[str]:
-    """All fields of an answer that sources can fill, as dotted paths."""
+    """Return all fields of an answer that sources can fill, as dotted paths."""
     found: set[str] = set()
     for name in _own_fields(model):
         block = _block(model, name)
@@ -237,10 +237,10 @@ def paths(model: type[BaseModel]) -> frozenset[str]:
 
 
 def nest(fields: Mapping[str, Any], answer: type[BaseModel]) -> dict[str, Any]:
-    """The fields as the nested object that the answer is.
+    """Return the fields nested as in the answer.
 
-    What nobody knows is null, `[]` for an array, 0 for a count that is never null. Blocks are always there,
-    except those that may be null.
+    Unknown values are null, `[]` for an array, and 0 for a count that is never null. Blocks are always
+    present, except those that may be null.
     """
     result = orjson.loads(_nothing(answer))
     for path, value in fields.items():
@@ -256,7 +256,7 @@ def nest(fields: Mapping[str, Any], answer: type[BaseModel]) -> dict[str, Any]:
 
 @cache
 def _way(answer: type[BaseModel], path: str) -> tuple[list[tuple[str, type[BaseModel]]], str]:
-    """The blocks on the way to a field, each with its model, and the field's own name."""
+    """Return the blocks on the path to a field, each with its model, and the field's own name."""
     *blocks, name = path.split(".")
     way: list[tuple[str, type[BaseModel]]] = []
     for block in blocks:
@@ -268,7 +268,7 @@ def _way(answer: type[BaseModel], path: str) -> tuple[list[tuple[str, type[BaseM
 
 @cache
 def _nothing(model: type[BaseModel]) -> bytes:
-    """An answer with nothing known, as JSON: reading that is the quickest way to a fresh copy."""
+    """Return an empty answer as JSON. Parsing it is the quickest way to a fresh copy."""
     return orjson.dumps({name: _unknown_value(model, name) for name in _own_fields(model)})
 
 
@@ -282,20 +282,20 @@ def _unknown_value(model: type[BaseModel], name: str) -> Any:
 
 
 def _is_list(annotation: Any) -> bool:
-    """Whether it is an array, be it one that is null where it could not be found out."""
+    """Return whether the type is an array, also one that may be null."""
     arms = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
     return any(get_origin(arm) is list for arm in arms)
 
 
 def _own_fields(model: type[BaseModel]) -> list[str]:
-    """The fields of a model, without those of an answer that no source fills."""
+    """Return the fields of a model without the common answer fields, which no source fills."""
     common = {*LookupAnswer.model_fields, "verdict"} if issubclass(model, LookupAnswer) else set[str]()
     return [name for name in model.model_fields if name not in common]
 
 
 @cache
 def _block(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    """The model of a nested block, which may be optional; None for a plain field or a list."""
+    """Return the model of a nested block, which may be optional; None for a plain field or a list."""
     annotation: Any = model.model_fields[name].annotation
     if _is_list(annotation):
         return None

@@ -1,8 +1,8 @@
-"""What a source is: a spec, a `fetch` that does I/O and nothing else, and a pure `parse`.
+"""The declaration of a source: a spec, a `fetch` that only does I/O, and a pure `parse`.
 
-A source answers with fields: dotted paths of its kind's answer, such as `asn.name`. Three things are kept
-apart. A field it does not know is left out or None, and never False, "" or 0. Knowing nothing about the
-query is an answer: no fields. Failing is a `SourceError` whose status says how.
+A source answers with fields: dotted paths of its kind's answer, such as `asn.name`. Three cases are kept
+apart. An unknown field is left out or None, and never False, "" or 0. An answer without any field means that
+the source knows nothing about the query. A failure is a `SourceError` whose status names its sort.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ from settings import Rate, Settings
 
 Fields = dict[str, Any]
 Rule = Literal["first", "company", "any_true", "union", "union_by_name", "union_by_url", "max"]
-"""How the values of several sources become one: the first in the order of precedence, the first name of a
-company (`Cloudflare` and `Cloudflare, Inc.` are one), true if any says so, all of their items, all of the
-things that their items name (`Last.fm` and `LastFM` are one), all of the pages that the `url`s of their items
-lead to, or the greatest."""
+"""The rule by which the values of several sources become one:
+
+the first in the order of precedence, the first name of a company (`Cloudflare` and `Cloudflare, Inc.` are
+equal), true if any is true, all of their items, all distinct names among their items (`Last.fm` and `LastFM`
+are equal), all distinct pages among the `url`s of their items, or the greatest.
+"""
 
 
 @dataclass(frozen=True)
 class Unsure:
-    """What `parse` says of a field that it could not find out, or not all of it.
+    """The value that `parse` returns for a field that it could not find out completely.
 
     Attributes:
-        value: what it has, if anything.
-        why: how that part failed, as a stable snake_case word; the lookup is partial then. Empty where
-            nothing has failed, but nobody could know.
-        said: who says what, where those whom it asked contradict each other.
+        value: the part that is known, if any.
+        why: how the rest failed, as a stable snake_case word; the lookup is then partial. Empty if nothing
+            failed but the value cannot be known.
+        said: who reports which value, where the services that it asked contradict each other.
     """
 
     value: Any = None
@@ -51,12 +53,12 @@ class Unsure:
 
 
 class SourceError(Exception):
-    """A source that gave no answer.
+    """A source that did not answer.
 
     Attributes:
         status: how it failed, or `skipped` if it was not asked.
         detail: why, as a stable snake_case word; never a secret, never the query.
-        retry_after: seconds after which asking again makes sense, if the source said so.
+        retry_after: seconds after which a retry makes sense, if the source reported that.
     """
 
     def __init__(self, status: Status, detail: str, retry_after: float | None = None) -> None:
@@ -68,13 +70,13 @@ class SourceError(Exception):
 
 @dataclass(frozen=True)
 class Query:
-    """What is looked up.
+    """A normalised query.
 
     Attributes:
         kind: the kind of lookup.
-        text: the normalised form, the same for all ways to write it: what is kept and paid goes by it.
+        text: the normalised form, the same for all ways to write it. Caching and billing use it as their key.
         value: the same, parsed, in the type that the kind's sources take.
-        written: the text with its own case, where `text` lacks that.
+        written: the text in its original case, where `text` lacks that.
     """
 
     kind: str
@@ -84,18 +86,18 @@ class Query:
 
     @property
     def words(self) -> str:
-        """What is searched for, and repeated by the answer."""
+        """The text that is searched for, and that the answer repeats."""
         return self.written or self.text
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Where one can read how a source is asked and what it answers.
+    """A page that documents how a source is asked and what it answers.
 
     Attributes:
         url: of the page, the specification or the recorded answer.
         read: the day on which it was read.
-        second_hand: it is not the vendor's own, as a client that someone else has written.
+        second_hand: whether it is not the vendor's own, such as another author's client.
     """
 
     url: str
@@ -105,27 +107,27 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """What every source says of itself.
+    """The declaration of a source of any sort.
 
     Attributes:
-        name: one word, as people say it.
+        name: one word, the common name.
         kind: the kind of lookup that it serves.
-        fields: all that it can fill.
-        licence: under which its data may be used.
-        commercial: whether its terms let a business use it; `unknown` where they do not say so.
-        terms: the page with its terms; None where nobody sets any, or each server has its own.
-        bulk: whether its terms let many queries be looked up.
-        attribution: how it wants to be named, with a link.
-        evidence: where one can read how it answers; every registered source has it.
-        enabled: whether it is on unless the operator says otherwise.
+        fields: all fields that it can fill.
+        licence: the licence of its data.
+        commercial: whether its terms allow commercial use; `unknown` where they do not mention it.
+        terms: the page with its terms; None where there are none, or each server has its own.
+        bulk: whether its terms allow many queries in bulk.
+        attribution: the attribution that it asks for, with a link.
+        evidence: the page that documents its answers; every registered source has it.
+        enabled: whether it is enabled by default.
         dataset: the installed data that it reads, if any.
-        exclusive: when it knows the query, no other source is asked. It comes first in its kind.
-        proves_absence: its empty answer means that there is nothing. Not so for a source that holds another
-            sort of data than the rest, as a list of infected computers among lists of breaches.
-        suffices: that it alone was heard makes an answer. Not so for what only helps to judge.
-        credited: field → the source whose data it is, for what this one only passes on.
-        parser_version: raise it when the same answer or data gives other fields, or other forms of a value.
-            Then kept answers of the old one are not used, and for a monitor the source begins anew.
+        exclusive: whether no other source is asked when it knows the query. It then comes first in its kind.
+        proves_absence: whether its empty answer means that there is nothing. False for a source that holds
+            another sort of data than the rest, such as infected computers among lists of breaches.
+        suffices: whether an answer of this source alone is a result. False for one that only helps to judge.
+        credited: field → the source that owns the data, where this one only passes it on.
+        parser_version: raise it when the same answer or data yields other fields, or other forms of a value.
+            Cached answers of the old version are then not used, and a monitor starts the source anew.
     """
 
     name: str
@@ -147,33 +149,35 @@ class Spec:
 
     @cached_property
     def edition(self) -> int:
-        """A positive number that is another one with another parser, or with other fields to fill."""
+        """A positive number that changes with the parser and with the fields to fill."""
         return crc32(f"{self.parser_version} {sorted(self.fields)}".encode()) & 0x7FFFFFFF
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteSpec(Spec):
-    """What a source that is asked over the network says of itself besides.
+    """The further declaration of a source that is asked over the network.
 
     Attributes:
         timeout: seconds for one request.
         ttl: seconds for which an answer counts as fresh.
         negative_ttl: the same for an empty answer.
-        stale_ttl: seconds for which an answer may stand in when the source fails.
-        rates: how often it may be asked, over all processes: what the vendor gives to all, or the smallest
-            plan. All bind.
-        base_url: where it is, unless the operator says otherwise.
+        stale_ttl: seconds for which an answer may replace a failed one.
+        rates: how often all processes together may ask it: the vendor's general limit, or that of the
+            smallest plan. All rates apply at once.
+        base_url: its default address.
         key: whether it needs a key of the operator's.
-        shared: keep answers, bucket and breaker in Postgres, for all processes. Not for what is as cheap to
-            ask as Postgres: that keeps them in the process.
-        active: asking touches the target itself, or sites that its data names. Its client is always guarded.
-        personal: asking sends personal data to a third party.
-        own: it is off until the operator says where theirs is.
-        account: the source whose key it uses when it has none of its own: one key may be for several kinds.
-            All sources of one account name it, the one of this name too: they share what `rates` allow.
-        per_server: it asks a server for each registry, which has windows and a breaker of its own.
-        server: the one of these that a query is for.
-        server_rates: server → how often it may be asked, where that is published and not `rates`.
+        shared: whether answers, bucket and breaker are stored in Postgres for all processes. False for a
+            source that is as cheap to ask as Postgres: its state stays in the process.
+        active: whether asking contacts the target itself, or sites that its data names. Its client is always
+            guarded.
+        personal: whether asking sends personal data to a third party.
+        own: whether it is disabled until the operator configures the address of their own instance.
+        account: the source whose key it uses when it has none of its own, for a key that serves several
+            kinds. All sources of one account name it, also the one of this name: they share the limits of
+            `rates`.
+        per_server: whether it asks one server per registry, each with windows and a breaker of its own.
+        server: the server that a query is for, of such a source.
+        server_rates: server → how often it may be asked, where that is published and differs from `rates`.
     """
 
     timeout: float
@@ -194,49 +198,49 @@ class RemoteSpec(Spec):
 
     @property
     def bucket(self) -> str:
-        """The name of the bucket that its requests are taken from."""
+        """The name of the bucket that limits its requests."""
         if self.server:
             return f"{self.name}/{self.server}"
         return f"@{self.account}" if self.account else self.name
 
     def allowed(self, settings: Settings) -> tuple[Rate, ...]:
-        """How often it may be asked: what the operator says of it, or of its account, else `rates`."""
+        """Return how often it may be asked: the operator's rates for it or its account, else `rates`."""
         chosen = settings.provider(self.account or self.name).rate
         return self.server_rates.get(self.server, self.rates) if chosen is None else chosen
 
     def secret(self, settings: Settings) -> str | None:
-        """The operator's key for it, if there is one."""
+        """Return the operator's key for it, or None."""
         keys = (settings.provider(name).key for name in (self.name, self.account) if name)
         return next((key.get_secret_value() for key in keys if key), None)
 
     def address(self, settings: Settings) -> str | None:
-        """Where the operator has it asked, without credentials; None for the vendor's own place."""
+        """Return the operator's address for it, without credentials; None for the vendor's own."""
         chosen = settings.provider(self.name).base_url
         return None if chosen is None else ",".join(map(without_credentials, chosen.split(",")))
 
     def edition_at(self, address: str | None) -> int:
-        """The edition of answers that come from there: those of another place are not taken for them."""
+        """Return the edition of answers from this address. Answers from different addresses are not mixed."""
         return self.edition if address is None else crc32(f"{self.edition} {address}".encode()) & 0x7FFFFFFF
 
 
 async def _enter_freely(server: str) -> None:
-    """Limit nothing."""
+    """Apply no limit."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What `fetch` works with.
+    """The tools and settings that a `fetch` works with.
 
     Attributes:
-        client: the source's own HTTP client; its errors are `OutboundError`s.
+        client: the source's own HTTP client; it raises `OutboundError`s.
         base_url: without a trailing slash; the operator's if set.
         key: the operator's key, if there is one.
-        timeout: seconds for all that `fetch` does; it is cancelled then.
+        timeout: seconds for the whole `fetch`, which is then cancelled.
         allowed: networks that the operator has opened, for a source that makes its own connections.
         datasets: the data on this machine.
-        disabled: the sources that the operator has switched off.
-        guarded: a client that is guarded whatever the operator has set, for what an answer leads to.
-        enter: takes leave to ask a further server of the source, by its name.
+        disabled: the sources that the operator has disabled.
+        guarded: a client that is always guarded, for addresses that come from an answer.
+        enter: acquires permission to ask a further server of the source, by its name.
     """
 
     client: httpx.AsyncClient
@@ -255,7 +259,7 @@ class LocalSource:
     """A source on this machine: no cache, no limits, no waiting.
 
     `find` returns the fields, empty if the data has nothing on the query. It raises `SourceError` with
-    `skipped` when it has no say: there is no data, or the query is not of its sort.
+    `skipped` if it cannot answer, because there is no data or the query is of another sort.
     """
 
     spec: Spec
@@ -264,12 +268,12 @@ class LocalSource:
 
     @cached_property
     def fields(self) -> frozenset[str]:
-        """What it can fill, by the names of the kind that it stands in."""
+        """The fields that it can fill, by their names in the kind that uses it."""
         return frozenset(self.places.get(path, path) for path in self.spec.fields)
 
 
 def any_query(query: Query) -> bool:
-    """Take every query."""
+    """Accept every query."""
     return True
 
 
@@ -277,13 +281,13 @@ def any_query(query: Query) -> bool:
 class RemoteSource:
     """A source that is asked over the network.
 
-    `fetch` returns what came back, or raises `SourceError` or `OutboundError`. `parse` reads that: pure,
-    no clock, no network; it raises `SourceError` for what is not an answer, and is `Unsure` of fields where
-    only a part of one came. For queries that it does not `take` the source is skipped. What it `asks`
-    instead of a query, its answers are kept by: as the domain for every address there.
+    `fetch` returns the raw answer, or raises `SourceError` or `OutboundError`. `parse` reads that answer:
+    pure, no clock, no network. It raises `SourceError` for an invalid answer, and returns `Unsure` for fields
+    of which only a part arrived. The source is skipped for queries that it does not `take`. `asks` maps a
+    query to the one that is sent and used as the cache key, such as the domain of an address.
 
-    A source with a server for each registry says by `server_of` which one a query is for, so that each is
-    asked at its own pace. That raises `SourceError`, with `skipped` where there is none.
+    A source with one server per registry determines the server of a query by `server_of`, so that each server
+    has its own limits. `server_of` raises `SourceError`, with `skipped` if there is no server.
     """
 
     spec: RemoteSpec
@@ -295,26 +299,31 @@ class RemoteSource:
     server_of: Callable[[Query, Context], Awaitable[str]] | None = None
 
     def at(self, server: str) -> RemoteSource:
-        """The source as it is asked at one of its servers."""
+        """Return the source bound to one of its servers."""
         return replace(self, spec=replace(self.spec, server=server))
 
     @cached_property
     def fields(self) -> frozenset[str]:
-        """What it can fill, by the names of the kind that it stands in."""
+        """The fields that it can fill, by their names in the kind that uses it."""
         return frozenset(self.places.get(path, path) for path in self.spec.fields)
 
     def key(self, query_hash: bytes, address: str | None) -> AnswerKey:
-        """Under which an answer from this address is kept; None is the vendor's own."""
+        """Return the key of a cached answer from this address; None is the vendor's own."""
         return AnswerKey(self.spec.name, self.spec.edition_at(address), query_hash)
 
 
 Source = LocalSource | RemoteSource
-"""`places` is for a source that stands in a kind other than its own: its field → that kind's field. It is
-asked as in its own kind, whose kept answers it shares."""
+"""A source of either sort.
+
+`places` is for a source that a kind other than its own uses: its field → that kind's field. It is asked as in
+its own kind, and shares the cached answers of that kind.
+"""
 
 
 Derived = Mapping[str, tuple[Any, str | None]]
-"""Field → its value and the field that it follows from, whose sources it has; None for one of its own."""
+"""Field → its value, and the field that it follows from and whose sources it has; None for a field of its
+own.
+"""
 
 
 def no_more(fields: Mapping[str, Any], moment: datetime) -> Derived:
@@ -323,37 +332,37 @@ def no_more(fields: Mapping[str, Any], moment: datetime) -> Derived:
 
 
 def no_comparison(told: Mapping[str, Fields]) -> Fields:
-    """Find nothing by comparing."""
+    """Return no fields."""
     return {}
 
 
 def free(fields: Mapping[str, Any]) -> int:
-    """Cost nothing."""
+    """Return 0, the price of a free answer."""
     return 0
 
 
 def one_credit(fields: Mapping[str, Any]) -> int:
-    """Cost one credit, whatever the answer."""
+    """Return 1, whatever the answer contains."""
     return 1
 
 
 def all_alike(told: Mapping[str, Fields]) -> tuple[Mapping[str, Fields], Mapping[str, Fields]]:
-    """Take all sources to speak of the same."""
+    """Return all fields as fields of the same subject."""
     return told, {}
 
 
 def whole(fields: Fields, offset: int, limit: int | None) -> Fields:
-    """Cut nothing."""
+    """Return the fields uncut."""
     return fields
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """What it is, exactly, that a query means.
+    """The exact meaning of a query.
 
     Attributes:
-        query: with which the sources that take it are asked.
-        fields: source → what of its first answer stays.
+        query: the query for the sources that accept it.
+        fields: source → the part of its first answer that stays valid.
     """
 
     query: Query
@@ -371,39 +380,38 @@ class Kind:
     Attributes:
         name: as in the paths of the API.
         sources: in the order of precedence.
-        answer: the shape of the answer.
+        answer: the model of the answer.
         rules: how values of several sources become one, for the fields where it is not `first`.
         example: a good query.
-        normalise: the text as the caller gave it, and the JSON pointer of the field that it came in →
-            query; raises `models.errors.Invalid`.
-        echo: where the answer repeats the query.
-        count: where the answer tells how many sources answered, if it does. A source that asks several
+        normalise: the caller's text, and the JSON pointer of the field that it came in → query; raises
+            `models.errors.Invalid`.
+        echo: the field of the answer that repeats the query.
+        count: the field that counts the sources that answered, if there is one. A source that asks several
             services fills it itself.
-        together: groups of fields that come from one source together, as the parts of a person's name.
-        apart: source → its fields, in the order of precedence → the same without what some of them say
-            of somebody else, and that.
-        asked: field → source → what it stands for in that list of those who were asked.
+        together: groups of fields that come from one source together, such as the parts of a person's name.
+        apart: source → its fields, in the order of precedence → the same without values about another
+            subject, and those values.
+        asked: field → source → its name in that list of the sources asked.
         derive: the merged fields and the present moment → further fields.
         price: the most credits that one answer can cost.
         cost: the merged fields → the credits for what was delivered, between 0 and `price`.
-        origins: derived field → the fields that it follows from, so that who wants the one has the others
-            asked for.
-        none: field → its value when all sources that could have filled another field have answered, and
-            none did, and that other field.
-        counted: fields of `none` that count: they say what those who answered have found, 0 included, also
-            while another source that could know is silent.
-        scored: members of the items of lists whose value is computed here, and is no source's.
-        main: fields of which any is enough where nobody says which ones are wanted: a job then waits for no
-            source that is over its limit. Empty: for all.
-        message: the merged fields, and the names of the sources that have not answered → the field `message`.
-        signs: by which a target is judged, for a kind with a `verdict`.
-        priced: fields by which the price goes whichever are wanted: they are always asked for.
-        absent: fields that the answer does not have when nobody fills them.
-        resolve: for a kind whose sources are asked in two rounds: the query, source → what it answered
-            in the first, and whether all of them did → the query of the second round.
-        cut: the merged fields, an offset and a limit (None: as the kind has it) → the part to deliver.
-        compare: what each source says → further fields, which follow from how much they differ.
-        block: how many results, counted by offset, are charged once together; 0 where that is not so.
+        origins: derived field → the fields that it follows from, which are requested along with it.
+        none: field → its value when all sources that could fill a second field have answered and none did,
+            and that second field.
+        counted: fields of `none` that count: they report what the sources that answered found, 0 included,
+            even while another source is silent.
+        scored: members of list items whose value is computed here and comes from no source.
+        main: fields of which any one is enough where the caller names none: a job then waits for no source
+            that is over its limit. Empty for all fields.
+        message: the merged fields, and the names of the sources that did not answer → the field `message`.
+        signs: the signs by which a target is judged, for a kind with a `verdict`.
+        priced: fields that determine the price, which are always requested.
+        absent: fields that the answer omits when no source fills them.
+        resolve: for a kind whose sources are asked in two rounds: the query, source → its answer in the first
+            round, and whether all answered → the query of the second round.
+        cut: the merged fields, an offset and a limit (None for the kind's default) → the part to deliver.
+        compare: source → its fields → further fields, which follow from how the sources differ.
+        block: how many results, counted by offset, are charged together; 0 for a kind without blocks.
     """
 
     name: str
@@ -440,10 +448,10 @@ class Kind:
         return frozenset(path for sign in self.signs for path in sign.fields)
 
     def needed(self, fields: Collection[str]) -> frozenset[str]:
-        """The fields and blocks that sources are asked for where only `fields` are wanted.
+        """Return the fields and blocks to request from sources when only `fields` are wanted.
 
-        These are also what they follow from, what is filled together with them, and what the price goes by,
-        so that each is what it is in the whole answer.
+        These include the fields that the wanted ones follow from, those that are filled together with them,
+        and those that determine the price, so that each value is the same as in the whole answer.
         """
         wanted = {*fields, *self.priced}
         if any(path.partition(".")[0] == "verdict" for path in fields):
@@ -460,11 +468,11 @@ class Kind:
 
 
 REJECTIONS = frozenset({400, 404, 422, 451})
-"""The statuses with which a service says that it does not take this very query."""
+"""Statuses with which a service rejects this very query."""
 
 
 def json_answer(response: httpx.Response, *, empty: frozenset[int] = frozenset()) -> Any:
-    """The JSON of a response, or None for the statuses with which this source says that it knows nothing.
+    """Return the JSON of a response, or None for the statuses by which this source reports no data.
 
     Raises:
         SourceError: for any other answer that is not a success with JSON in it.
@@ -486,6 +494,6 @@ def json_answer(response: httpx.Response, *, empty: frozenset[int] = frozenset()
         answer = orjson.loads(response.content)
     except orjson.JSONDecodeError:
         raise SourceError("bad_response", "not_json") from None
-    if answer is None:  # to be empty, an answer must say so
+    if answer is None:  # an empty answer must be explicit
         raise SourceError("bad_response", "null")
     return answer

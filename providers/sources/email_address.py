@@ -1,4 +1,4 @@
-"""What an e-mail address is, and its one normalised form."""
+"""The validation of e-mail addresses and their one normalised form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from models.errors import FieldError, Invalid
 from providers.sources.base import Query
 
 _LONGEST = 254  # RFC 5321, errata 1690
-# A label without these, the dots of all scripts: the library would encode it, by the square of its length.
+# A longer label without any of these dots (of all scripts) is rejected here, because the library would encode
+# it in quadratic time.
 _NO_LABEL = re.compile(rf"@(.*[.。．｡])?[^.。．｡]{{{LONGEST_LABEL + 1}}}", re.DOTALL)
 
 
@@ -26,7 +27,10 @@ class Address:
 
 
 def parsed(text: str) -> Address | None:
-    """The address that `text` is, in lower case, or None. Comments, names and quotes are not accepted."""
+    """Parse `text` as an address in lower case; None if it is none.
+
+    Comments, names and quotes are rejected.
+    """
     text = unicodedata.normalize("NFC", text.strip())
     if len(text) > _LONGEST or _NO_LABEL.search(text):
         return None
@@ -38,11 +42,11 @@ def parsed(text: str) -> Address | None:
 
 
 def normalise(kind: str, text: str, pointer: str) -> Query:
-    """The query for an address.
+    """Return the query for an address.
 
     Args:
-        kind: whose query.
-        text: as the caller gave it.
+        kind: the kind of the query.
+        text: as the caller wrote it.
         pointer: where in the caller's input it stood.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Asking name servers: those of the operator's choice, or the machine's own and then a public one."""
+"""Queries to name servers: the operator's, or the machine's own with a public one as fallback."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from dns.rdtypes.IN.AAAA import AAAA
 from outbound.guard import Address, Networks, forbidden_address, is_onion
 from providers.sources.base import SourceError
 
-# Quad9's servers that filter nothing and take no part in deciding what is malicious.
+# Quad9's servers that filter nothing and do not judge what is malicious.
 _PUBLIC = ("9.9.9.10", "149.112.112.10")
 Resolver = dns.asyncresolver.Resolver
 
 
 @lru_cache(maxsize=32)
 def resolvers(base_url: str) -> tuple[Resolver, ...]:
-    """The resolvers to ask, the next when one fails.
+    """Return the resolvers to ask; the next is asked when one fails.
 
     Args:
         base_url: `dns://192.0.2.1:53`, or several of these with commas between them; empty for the machine's
@@ -44,7 +44,7 @@ def resolvers(base_url: str) -> tuple[Resolver, ...]:
 
 @lru_cache(maxsize=8)
 def own_resolvers(base_url: str) -> tuple[Resolver, ...]:
-    """Those resolvers without the public one; none on a machine that has no name server set."""
+    """Return those resolvers without the public one; none on a machine without a configured name server."""
     if base_url:
         return resolvers(base_url)
     try:
@@ -63,16 +63,16 @@ def _resolver(server: SplitResult) -> Resolver:
 async def records(
     asked: Sequence[Resolver], name: str, kind: str, seconds: float
 ) -> list[dns.rdata.Rdata] | None:
-    """The records of one type; None when there is no such name.
+    """Return the records of one type, or None if the name does not exist.
 
     Args:
-        asked: the resolvers, the next when one fails.
+        asked: the resolvers; the next is asked when one fails.
         name: without a last dot.
         kind: the type, such as `MX`.
-        seconds: for all of them together.
+        seconds: the time for all of them together.
 
     Raises:
-        SourceError: `timeout` or `error`, if none of them knows.
+        SourceError: `timeout` or `error`, if none of them answers.
     """
     failure = SourceError("error", "no_name_server")
     for resolver in asked:
@@ -89,16 +89,16 @@ async def records(
 
 
 async def response(resolver: Resolver, name: str, kind: str, seconds: float) -> dns.message.QueryMessage:
-    """What one resolver says about the records of one type. That there is no such name is an answer.
+    """Return one resolver's response on the records of one type. A missing name is a response too.
 
     Args:
-        resolver: whom to ask.
+        resolver: the resolver to ask.
         name: without a last dot.
         kind: the type, such as `MX`.
-        seconds: for all its tries.
+        seconds: the time for all its tries.
 
     Raises:
-        SourceError: `timeout` or `error`, if it does not know; `skipped`, for an onion name.
+        SourceError: `timeout` or `error`, if it does not answer; `skipped`, for an onion name.
     """
     if is_onion(name):
         raise SourceError("skipped", "onion_name")
@@ -107,7 +107,7 @@ async def response(resolver: Resolver, name: str, kind: str, seconds: float) -> 
             f"{name}.", kind, lifetime=seconds, search=False, raise_on_no_answer=False
         )
     except dns.resolver.NXDOMAIN as unknown:
-        # The types of the library are not complete.
+        # The type stubs of the library are incomplete.
         told = cast("dict[dns.name.Name, dns.message.QueryMessage]", unknown.responses())  # pyright: ignore[reportUnknownMemberType]
         return next(iter(told.values()))
     except dns.exception.Timeout:
@@ -118,12 +118,12 @@ async def response(resolver: Resolver, name: str, kind: str, seconds: float) -> 
 
 
 async def addresses(asked: Sequence[Resolver], name: str, seconds: float) -> list[Address]:
-    """The IPv4 addresses of a name in order, or else its IPv6 addresses; none if it has none.
+    """Return the IPv4 addresses of a name in order, else its IPv6 addresses; empty if it has none.
 
-    An address is its own.
+    An IP address is returned as it is.
 
     Raises:
-        SourceError: `timeout` or `error`, if no resolver knows.
+        SourceError: `timeout` or `error`, if no resolver answers.
     """
     with contextlib.suppress(ValueError):
         return [ip_address(name)]
@@ -135,10 +135,10 @@ async def addresses(asked: Sequence[Resolver], name: str, seconds: float) -> lis
 
 
 def checked(found: Sequence[Address], allowed: Networks) -> Address | None:
-    """The first address, once all are known to be public; None if there is none.
+    """Return the first address if all are public, or None if there is none.
 
     Raises:
-        SourceError: `skipped`, if one of them leads inside.
+        SourceError: `skipped`, if one of them leads into an internal network.
     """
     if any(forbidden_address(address, allowed) for address in found):
         raise SourceError("skipped", "forbidden_address")

@@ -1,4 +1,4 @@
-"""Sources that one GET answers, as tables: what is sent, what a status means, which fields are ours."""
+"""Sources that one GET answers, declared as tables: the request, the meaning of statuses, and the fields."""
 
 from __future__ import annotations
 
@@ -28,24 +28,26 @@ _T = TypeVar("_T")
 Meaning = Literal["empty", "rejected", "rate_limited", "auth_failed", "timeout", "error"]
 Converter = Callable[[Any], Any]
 Table = Mapping[str, tuple[str, Converter]]
-"""Our dotted path → theirs, and what makes our value of theirs. A `?` after the name of a member of theirs
-says that it may be missing; all others must be there. Null stays null."""
+"""Our dotted path → their path, and the converter from their value to ours.
+
+A `?` after the name of a member of theirs marks it as optional; all others must be present. Null stays null.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Get:
-    """The one request. `{query}` stands for the query, and `{key}` for the operator's key.
+    """The single request. `{query}` is replaced by the query, and `{key}` by the operator's key.
 
     Attributes:
-        path: below the base URL; what stands for the query is percent-encoded.
-        params: of the query string. An entry with `{key}` is left out where there is no key, here and below.
+        path: below the base URL; the inserted query is percent-encoded.
+        params: of the query string. An entry with `{key}` is left out if there is no key; so is a header.
         headers: of the request.
-        statuses: what a status means where it is not what it means by default, see `json_answer`.
-        words: what a word in the body of an answer that is no success means, whatever its status.
-        pauses: seconds after which asking again makes sense, by status, where the source does not say so;
-            such a status is `rate_limited` unless `statuses` has it.
-        again: the statuses with which the source says that it is still looking → seconds after which it is
-            asked again, for as long as the source's own timeout lets it.
+        statuses: the meaning of a status where it differs from the default, see `json_answer`.
+        words: the meaning of a word in the body of an unsuccessful answer, whatever its status.
+        pauses: status → seconds after which a retry makes sense, where the source does not report it; such a
+            status is `rate_limited` unless `statuses` has it.
+        again: statuses with which the source reports that it is still searching → seconds after which it is
+            asked again, within the source's own timeout.
     """
 
     path: str
@@ -57,7 +59,7 @@ class Get:
     again: Mapping[int, float] = field(default_factory=dict[int, float])
 
     async def fetch(self, query: Query, context: Context) -> Any:
-        """Send it; returns the JSON of the answer, or None where its status means `empty`.
+        """Send the request; return the JSON of the answer, or None if its status means `empty`.
 
         Raises:
             SourceError: for every other answer.
@@ -90,7 +92,7 @@ class Get:
 
 @dataclass(frozen=True)
 class RestSource(RemoteSource):
-    """A source that one GET answers. `request`: which, so that its standard outcomes can be tried."""
+    """A source that one GET answers. `request` is public so that tests can try its standard outcomes."""
 
     request: Get = field(kw_only=True)
 
@@ -102,7 +104,7 @@ def rest(
     *,
     takes: Callable[[Query], bool] = any_query,
 ) -> RestSource:
-    """Make a source of tables. `parse` reads an answer that is not empty: a function, or a table."""
+    """Make a source from tables. `parse` reads an answer that is not empty: a function, or a table."""
     read = parse if callable(parse) else partial(mapped, parse)
     return RestSource(
         spec, request.fetch, lambda raw: {} if raw is None else read(raw), takes, request=request
@@ -110,10 +112,10 @@ def rest(
 
 
 def mapped(table: Table, raw: Any) -> Fields:
-    """Read the fields that `table` names from an answer.
+    """Return the fields that `table` names from an answer.
 
     Raises:
-        KeyError, TypeError, ValueError: if a member is missing, or is not what the converter takes.
+        KeyError, TypeError, ValueError: if a member is missing, or the converter rejects it.
     """
     return {ours: _value(raw, theirs, convert) for ours, (theirs, convert) in table.items()}
 
@@ -128,29 +130,29 @@ def _value(raw: Any, path: str, convert: Converter) -> Any:
 
 
 def text(value: Any) -> str:
-    """Take a text."""
+    """Return a text unchanged; reject other types."""
     return _of(value, str)
 
 
 def flag(value: Any) -> bool:
-    """Take true or false."""
+    """Return true or false unchanged; reject other types."""
     return _of(value, bool)
 
 
 def integer(value: Any) -> int:
-    """Take a whole number."""
+    """Return a whole number unchanged; reject other types."""
     if isinstance(value, bool):
         raise TypeError
     return _of(value, int)
 
 
 def number(value: Any) -> float:
-    """Take a number."""
+    """Return a number; reject other types."""
     return value if isinstance(value, float) else integer(value)
 
 
 def moment(value: Any) -> str:
-    """Take a time in ISO 8601; returns it in UTC, to the second."""
+    """Parse a time in ISO 8601; return it in UTC, to the second."""
     return datetime.fromisoformat(text(value)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,16 +1,16 @@
-"""Whether a target is bad, weighed by all that the sources say of it: a level, and the reasons for it. Pure.
+"""The verdict on a target: a level and its reasons, weighed from all that the sources report. Pure.
 
-Each sign that is seen has a weight in points, above zero where it speaks against the target, and below where
-it speaks for it. From 80 points on a target is malicious, from 30 on suspicious, below 0 clean. In between
-there is too little to judge by. Four sorts of signs are added up differently:
+Each sign that applies has a weight in points, positive if it speaks against the target and negative if it
+speaks for it. From 80 points on a target is malicious, from 30 on suspicious, below 0 clean. In between there
+is too little to judge by. Four sorts of signs are added up differently:
 
-- what a target is used for (Tor, a VPN), which counts once, by the greatest weight, and never makes it
-  malicious alone;
+- the use of a target (Tor, a VPN), which counts once, by the greatest weight, and alone never makes it
+  malicious;
 - accusations;
-- that somebody looked and found nothing, which weighs against accusations, but not against a use;
-- who it is, which weighs against everything.
+- a check that found nothing, which weighs against accusations, but not against a use;
+- the identity of the target, which weighs against everything.
 
-Nothing is called clean while a source is silent that could yet make it suspicious.
+Nothing is called clean while a silent source could still make it suspicious.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ Sort = Literal["use", "accusation", "absence", "identity"]
 MALICIOUS, SUSPICIOUS = 80, 30
 _YOUNG_DAYS = 30
 _OLD_REPORT_DAYS, _OLD_SCAN_DAYS = 30, 90
-# So few people, or reports, may be one person's mistake.
+# So few people or reports may be one person's mistake.
 _FEW = 2
-# More reports than that are many, whatever the score.
+# More reports than this are many, whatever the score.
 _MANY_REPORTS = 20
 COMPUTED = "computed"
-"""Stands in the place of a source for what no source has given."""
+"""The source name of values that were computed here."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known: path → value, and the moment of the answer."""
+    """The known fields, path → value, and the moment of the answer."""
 
     fields: Mapping[str, Any]
     moment: datetime
 
     def number(self, path: str) -> float | None:
-        """The number that is known there."""
+        """Return the number at the path, or None."""
         return self.fields.get(path)
 
     def days_since(self, path: str) -> int | None:
-        """How long ago the day or moment was that is known there; None where none is, or none yet."""
+        """Return the days since the date at the path; None if it is unknown or in the future."""
         try:
             day = date.fromisoformat(str(self.fields[path])[:10])
         except (KeyError, ValueError):
@@ -56,21 +56,21 @@ class Facts:
 
 
 Test = Callable[[Any, Facts], bool]
-"""What a field has as its value, and all that is known → whether the sign is seen."""
+"""The value of a field, and all facts → whether the sign applies."""
 
 
 @dataclass(frozen=True)
 class Sign:
-    """What makes one think that a target is good or bad.
+    """A sign that a target is good or bad.
 
     Attributes:
-        code: names it.
-        weight: in points, see above.
-        field: the field that shows it. Its reasons name the sources of that.
-        test: whether it is seen, where the field is known.
+        code: its identifier.
+        weight: in points, see the module.
+        field: the field that shows it. Reasons name the sources of this field.
+        test: whether it applies, where the field is known.
         sort: how its weight is added up.
         reads: other fields that the test reads.
-        by_source: the weight where it is a certain source that says so; 0: its word does not count here.
+        by_source: source → the weight if that source reports it; 0 ignores the source for this sign.
     """
 
     code: str
@@ -83,28 +83,28 @@ class Sign:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """All that it reads."""
+        """All fields that it reads."""
         return (self.field, *self.reads)
 
     def holds(self, facts: Facts) -> bool:
-        """Whether it is seen."""
+        """Return whether the sign applies."""
         return self.field in facts.fields and self.test(facts.fields[self.field], facts)
 
     def weight_of(self, source: str) -> int:
-        """The weight of it where this source says so."""
+        """Return the weight of the sign if this source reports it."""
         return self.by_source.get(source, self.weight)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """A sign that is seen, and who says so."""
+    """A sign that applies, with the source that reports it."""
 
     sign: Sign
     source: str
     weight: int
 
     def told(self) -> dict[str, Any]:
-        """Give it as the answer has it."""
+        """Return the reason in the form of the answer."""
         return {
             "code": self.sign.code,
             "source": self.source,
@@ -146,7 +146,7 @@ def _young(path: str) -> Test:
 
 
 def _engines(block: str) -> tuple[Sign, ...]:
-    """What engines say: by how many object, and by their share of all that have looked."""
+    """Return the signs from scanning engines: by the count and the share of engines that object."""
     objecting, wary, harmless, undetected = (
         f"{block}.{name}_count" for name in ("malicious", "suspicious", "harmless", "undetected")
     )
@@ -182,7 +182,7 @@ _REPORTED, _WHITELISTED = "threat.last_reported_at", "threat.is_whitelisted"
 
 
 def _reports(least: float, most: float, code: str, weight: int) -> Iterator[Sign]:
-    """Reports of abuse with such a score: half as much where they are few, or long past."""
+    """Yield the signs of abuse reports with such a score: half the weight if they are few or old."""
 
     def old(facts: Facts) -> bool:
         return (facts.days_since(_REPORTED) or 0) > _OLD_REPORT_DAYS
@@ -247,11 +247,11 @@ IP = (
     Sign("benign_scanner", -40, _CLASS, _is("benign"), "identity"),
     _KNOWN,
 )
-# Where the counts of VirusTotal's engines are known, these are weighed, and not what follows from them.
+# Where the counts of VirusTotal's engines are known, these are weighed, and not the values derived from them.
 _COUNTED = {"virustotaldomain": 0}
 DOMAIN = (
     Sign("listed_as_malicious", 80, "threat.malicious", _true, by_source=_COUNTED),
-    # What ThreatFox lists as a threat it has called malicious already.
+    # A domain that ThreatFox lists as a threat was already called malicious by it.
     Sign("listed_as_threat", 40, "threat.categories", _any, by_source=_COUNTED | {"threatfox": 0}),
     *_engines("threat"),
     Sign("young_domain", 30, "whois.created", _young("whois.created"), "use"),
@@ -281,16 +281,16 @@ def judge(
     *,
     unheard: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Judge by the signs; returns `{level, reasons: [{code, source, field, weight}]}`.
+    """Judge the target by the signs; return `{level, reasons: [{code, source, field, weight}]}`.
 
     The reasons are all that was weighed, the heaviest first.
 
     Args:
-        signs: of the kind.
-        fields: path → value, where it is known.
+        signs: the signs of the kind.
+        fields: path → value, for the known fields.
         sources: path → the sources that the value is from.
-        told: source → what it says itself: of a list, a reason names those whose part it is.
-        moment: of the answer.
+        told: source → its own fields: for a list, a reason names the sources of the item.
+        moment: the time of the answer.
         unheard: fields that silent sources could fill.
     """
     facts = Facts(fields, moment)
@@ -317,7 +317,7 @@ def _score(reasons: list[Reason]) -> int:
 
 
 def _could_come(signs: tuple[Sign, ...], seen: Collection[Sign], unheard: Collection[str]) -> int:
-    """How much those who are silent could add: of the signs of one field, the worst."""
+    """Return the points that silent sources could add: for each field, its worst sign."""
     worst: dict[str, int] = {}
     for sign in signs:
         if sign.weight > 0 and sign not in seen and sign.field in unheard:

@@ -1,4 +1,4 @@
-"""Names and addresses of services that everybody uses: `wellknown.csv`, which says what is in it."""
+"""Names and addresses of widely used services, from `wellknown.csv`, which describes its columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from outbound.guard import Address
 
 
 class WellKnown(NamedTuple):
-    """What the table has.
+    """The contents of the table.
 
     Attributes:
         addresses: address → whether it is an anycast address.
@@ -24,7 +24,7 @@ class WellKnown(NamedTuple):
 
 @cache
 def table() -> WellKnown:
-    """Read the table, when it is first needed."""
+    """Read the table on first use."""
     addresses: dict[Address, bool] = {}
     domains: set[str] = set()
     for line in Path(__file__).with_suffix(".csv").read_text("utf-8").splitlines():

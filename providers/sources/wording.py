@@ -1,4 +1,4 @@
-"""Parts of the messages that answers have."""
+"""Shared parts of the messages in answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def may_be_more(silent: Sequence[str]) -> str:
-    """Say that the sources of these names may know more; nothing if there are none."""
+    """Return a sentence that the sources of these names may know more; empty if there are none."""
     return f" There may be more: no answer from {_listed(silent)}." if silent else ""
 
 

@@ -1,4 +1,4 @@
-"""An account that was found, as every site's answer becomes one. Pure."""
+"""The common form of an account that a site found. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Category = Literal["coding", "news", "social", "tech"]
 
 
 def account(site: str, url: str, category: Category, *, name: str, created: str | None = None) -> Fields:
-    """The fields for one account.
+    """Return the fields for one account.
 
     Args:
-        site: as people call it.
+        site: the common name of the site.
         url: of the profile.
-        category: what people do there.
+        category: the purpose of the site.
         name: the account's name as the site writes it.
-        created: an ISO 8601 time, if the site tells.
+        created: an ISO 8601 time, if the site reports it.
     """
     since = f", created {created[:10]}" if created else ""
     evidence = f"the site's API has the profile {name}{since}"

@@ -1,4 +1,4 @@
-"""The answer of a user name lookup: the sites on which there is such an account."""
+"""The answer of a user name lookup: the sites that have such an account."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from models.lookups.lookups import Block, LookupAnswer
 
 
 class Account(Block):
-    """An account of that name; nothing says that two accounts are the same person's."""
+    """An account of that name. Two accounts of the same name may belong to different people."""
 
     site: str = Field(description="The site's name.")
     url: str = Field(description="The account's page.")
@@ -17,7 +17,7 @@ class Account(Block):
 
 
 class UsernameAnswer(LookupAnswer):
-    """Where a user name is taken; `checked` is how many sites said whether it is."""
+    """The sites on which a user name is taken; `checked` is how many sites reported whether it is."""
 
     username: str = Field(description="The name.")
     total: int | None = Field(

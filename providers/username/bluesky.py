@@ -13,7 +13,7 @@ from providers.username.accounts import account
 from settings import Rate
 
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-# https://atproto.com/specs/handle: a top-level domain begins with a letter, and is none that is nobody's.
+# https://atproto.com/specs/handle: a top-level domain begins with a letter; reserved ones are excluded.
 _NOBODYS = r"(?:alt|arpa|example|internal|invalid|local|localhost|onion|test)\Z"
 _HANDLE = re.compile(rf"({_LABEL}\.)+(?!{_NOBODYS})[a-z]([a-z0-9-]{{0,61}}[a-z0-9])?")
 _LONGEST = 253
@@ -21,7 +21,7 @@ _HIDDEN = frozenset({"AccountTakedown", "AccountDeactivated"})
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the profile; None if none is shown, which the service answers with 400."""
+    """Fetch the profile; None if none is shown, which the service reports with status 400."""
     response = await context.client.get(
         f"{context.base_url}/xrpc/app.bsky.actor.getProfile",
         params={"actor": _handle(query.text)},
@@ -41,7 +41,7 @@ def _is_handle(text: str) -> bool:
 
 
 def _not_shown(content: bytes) -> bool:
-    """Whether there is no such account, or one that was suspended or that its owner has switched off."""
+    """Return whether the account does not exist, was suspended, or was deactivated by its owner."""
     try:
         told = orjson.loads(content)
         return told["message"] == "Profile not found" or told["error"] in _HIDDEN

@@ -27,7 +27,7 @@ _LONGEST = 39
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the profile; None if there is none.
+    """Fetch the profile; None if there is none.
 
     Raises:
         SourceError: `rate_limited`, also when GitHub answers 403 to too many requests.
@@ -44,12 +44,12 @@ async def fetch(query: Query, context: Context) -> Any:
 
 
 def _too_many(response: httpx.Response) -> bool:
-    """Whether a refusal is for too many requests, and not for a token that may not."""
+    """Return whether a refusal is for too many requests, and not for a token without permission."""
     return response.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in response.headers
 
 
 def _wait(response: httpx.Response) -> float | None:
-    """Seconds until GitHub wants to be asked again, if it says so: the one header or the other."""
+    """Return the seconds that GitHub asks to wait, from either header, or None."""
     reset = response.headers.get("x-ratelimit-reset", "")
     until = max(1.0, int(reset) - time.time()) if reset.isdecimal() else None
     return retry_after(response.headers) or until

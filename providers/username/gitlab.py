@@ -15,7 +15,7 @@ _NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{1,254}", re.IGNORECASE)
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer: the users of just that name, at most one."""
+    """Read an answer: the users of exactly that name, at most one."""
     if not isinstance(raw, list):
         raise SourceError("bad_response", "not_a_list")
     users = cast("list[Any]", raw)

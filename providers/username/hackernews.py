@@ -1,4 +1,4 @@
-"""Hacker News: users who have posted or commented. Names differ by case."""
+"""Hacker News: users who have posted or commented. Names are case-sensitive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROFILE = "https://news.ycombinator.com/user?id="
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the profile; without one the service says `null`, with status 200 or 404."""
+    """Fetch the profile. For a missing one the service answers `null`, with status 200 or 404."""
     response = await context.client.get(f"{context.base_url}/user/{query.text}.json", timeout=context.timeout)
     if response.status_code == 200 and response.content.strip() == b"null":
         return None

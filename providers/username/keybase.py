@@ -24,7 +24,7 @@ _INPUT_ERROR = 100
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the user."""
+    """Fetch the user."""
     response = await context.client.get(
         f"{context.base_url}/user/lookup.json",
         params={"usernames": query.text.lower(), "fields": "basics"},
@@ -34,10 +34,10 @@ async def fetch(query: Query, context: Context) -> Any:
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer: a list with the user, or with null in its place. Errors come with status 200.
+    """Read an answer: a list with the user, or with null instead. Errors come with status 200.
 
     Raises:
-        SourceError: for an answer that is an error; `rejected`, if the name is what is wrong.
+        SourceError: for an answer that is an error; `rejected`, if the name is invalid.
     """
     if raw["status"]["code"] == _INPUT_ERROR:
         raise SourceError("rejected", "input_error")

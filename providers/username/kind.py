@@ -1,4 +1,4 @@
-"""The kind `username`: the sites that are asked, and how what they have becomes one answer."""
+"""The kind `username`: its sources in the order of precedence, and how their fields become one answer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NAME = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,63}", re.IGNORECASE)
 
 
 def normalise(text: str, pointer: str) -> Query:
-    """The name without an `@` before it. Upper and lower case stay: on some sites they matter.
+    """Return the name without a leading `@`, in its original case, which matters on some sites.
 
     Raises:
-        Invalid: if `text` is not a name that any of the sites would allow.
+        Invalid: if no site would allow `text` as a name.
     """
     name = text.strip().removeprefix("@")
     if not _NAME.fullmatch(name):
@@ -38,7 +38,7 @@ def _complaint(name: str) -> str:
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
-    """How many accounts there are."""
+    """Return the number of accounts."""
     return {"total": (len(fields["found"]), "found")} if "found" in fields else {}
 
 
@@ -63,5 +63,5 @@ KIND = Kind(
     origins={"total": ("found",), "checked": ("found",)},
     none={"total": (0, "found")},
     price=1,
-    cost=one_credit,  # also when nobody has that name
+    cost=one_credit,  # even if no site has the name
 )

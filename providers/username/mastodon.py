@@ -1,4 +1,4 @@
-"""Mastodon: accounts at mastodon.social, or at the operator's server of choice by the base URL."""
+"""Mastodon: accounts at mastodon.social, or at the server that the operator's base URL names."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The sites of WhatsMyName, and how each shows whether it has an account of some name.
+"""The sites of WhatsMyName, and how each shows whether it has an account of a name.
 
-Of that list only what does no harm is kept: plain requests over HTTPS, to sites that do not defend themselves
-against being asked, with a text to know an account by and another to know its absence by. Nothing that has
-to do with sex.
+Only harmless entries of that list are used: plain requests over HTTPS, to sites without protection against
+automated requests, with one text that proves an account and another that proves its absence. Sites about sex
+are left out.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.IGNORECASE)
 
 
 class _Entries(BaseModel):
-    """All of the list that matters here."""
+    """The part of the list that is read."""
 
     sites: list[Any]
 
 
 class _Entry(BaseModel):
-    """An entry as the list has it; see its `wmn-data-schema.json`."""
+    """An entry in the form of the list; see its `wmn-data-schema.json`."""
 
     name: str
     cat: str
@@ -50,7 +50,7 @@ class _Entry(BaseModel):
     protection: list[str] | None = None
 
     def harmless(self) -> bool:
-        """Whether it is to be kept."""
+        """Return whether the entry may be used."""
         return (
             self.valid
             and self.uri_check.startswith(_SCHEME)
@@ -66,14 +66,14 @@ class Site:
     """One site.
 
     Attributes:
-        name: as people call it.
-        category: what people do there.
-        asked: the URL that shows whether there is such an account, with `{account}` in the name's place.
-        profile: the same of the page for people.
-        found_status: of the answer where there is an account.
-        found_text: in its body.
-        missing_status: of the answer where there is none.
-        missing_text: in its body.
+        name: the common name.
+        category: the purpose of the site.
+        asked: the URL that shows whether an account exists, with `{account}` in place of the name.
+        profile: the URL of the page for people, with the same placeholder.
+        found_status: the status of the answer where the account exists.
+        found_text: text in the body of that answer.
+        missing_status: the status of the answer where the account does not exist.
+        missing_text: text in the body of that answer.
         impossible: characters that no name on this site has.
     """
 
@@ -88,22 +88,22 @@ class Site:
     impossible: str
 
     def allows(self, account: str) -> bool:
-        """Whether the site could have an account of this name."""
+        """Return whether the site could have an account of this name."""
         host = self.asked.removeprefix(_SCHEME).partition("/")[0]
         if _ACCOUNT in host and not _LABEL.fullmatch(account):
             return False
         return not set(account) & set(self.impossible)
 
     def url(self, account: str) -> str:
-        """The URL to ask for."""
+        """Return the URL that shows whether the account exists."""
         return self.asked.replace(_ACCOUNT, account)
 
     def page(self, account: str) -> str:
-        """The page for people."""
+        """Return the URL of the page for people."""
         return self.profile.replace(_ACCOUNT, account)
 
     def has(self, status: int, text: str) -> bool | None:
-        """Whether the site has the account, by its answer; None if the answer does not say."""
+        """Return whether the site's answer proves the account or its absence; None if it proves neither."""
         missing = self.missing_text in text
         if status == self.found_status and self.found_text in text and not missing:
             return True
@@ -111,10 +111,10 @@ class Site:
 
 
 def build(download: Path, folder: Path) -> dict[str, Path]:
-    """Keep what is to be kept of the list.
+    """Build the list of usable sites.
 
     Raises:
-        ValueError: if it is not that list, or nearly nothing of it would be left.
+        ValueError: if it is not that list, or too few sites are usable.
     """
     entries = _Entries.model_validate_json(read(download)["list"]).sites
     sites = [site for entry in entries if (site := _site(entry))]
@@ -126,7 +126,7 @@ def build(download: Path, folder: Path) -> dict[str, Path]:
 
 
 def _site(told: Any) -> Site | None:
-    """An entry as a site; None if it is not to be kept, or not as entries are."""
+    """Return an entry as a site; None if it is not usable or invalid."""
     try:
         entry = _Entry.model_validate(told)
     except ValidationError:
@@ -147,7 +147,7 @@ def _site(told: Any) -> Site | None:
 
 
 def opened(files: Mapping[str, Path]) -> tuple[Site, ...]:
-    """The installed list."""
+    """Read the installed list."""
     return tuple(Site(**row) for row in orjson.loads(files["sites"].read_bytes()))
 
 

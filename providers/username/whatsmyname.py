@@ -1,8 +1,8 @@
-"""WhatsMyName: hundreds of sites, each asked itself whether it has an account of the name.
+"""WhatsMyName: hundreds of sites, each asked whether it has an account of the name.
 
-Off unless `VEDETTE_PROVIDER_WHATSMYNAME_ENABLED=1`: it tells all these sites about the name, from this
-machine's address. The list of sites is others' work, so every request goes through the guard, whatever the
-base URL is: that leads only to a mirror of the list.
+Disabled unless `VEDETTE_PROVIDER_WHATSMYNAME_ENABLED=1`: it sends the name to all these sites, from this
+machine's address. Third parties write the list of sites, so every request goes through the guard, whatever
+the base URL is, which only names a mirror of the list.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EVIDENCE_LENGTH = 80
 
 @dataclass(frozen=True)
 class Visit:
-    """A site that said whether it has the account."""
+    """The answer of one site that reported whether it has the account."""
 
     site: Site
     account: str
@@ -35,7 +35,7 @@ class Visit:
 
 
 async def fetch(query: Query, context: Context) -> list[Visit]:
-    """Ask all sites that allow such a name; those that have not answered in time are left out.
+    """Ask all sites that allow such a name; those that do not answer in time are left out.
 
     Raises:
         SourceError: `skipped` without the list; `error` if no site answers.
@@ -67,13 +67,13 @@ async def _has(site: Site, account: str, client: httpx.AsyncClient) -> bool | No
         response = await client.get(
             site.url(account), timeout=_SITE_SECONDS, extensions={"max_bytes": _MOST_BYTES}
         )
-    except (OutboundError, httpx.InvalidURL, ValueError):  # whatever a list may hold as a URL
+    except (OutboundError, httpx.InvalidURL, ValueError):  # a list may hold any text as a URL
         return None
     return site.has(response.status_code, response.text)
 
 
 def parse(raw: list[Visit]) -> Fields:
-    """The accounts, and how many sites have said whether they have one."""
+    """Return the accounts, and the number of sites that reported whether they have one."""
     found = [
         {
             "site": visit.site.name,

@@ -1,1 +1,1 @@
-"""Whether an e-mail address can receive mail, as far as that can be told without writing to it."""
+"""The validation of e-mail addresses: whether they can receive mail, checked without sending any."""

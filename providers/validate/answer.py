@@ -9,7 +9,7 @@ from providers.email.answer import Validity
 
 
 class Checks(Block):
-    """What was looked at. Null is not known, or not looked at since the syntax is wrong already."""
+    """The checks. Null means unknown, or not checked because the syntax is wrong."""
 
     syntax: bool | None = Field(description="Whether it is written as an address.")
     domain: bool | None = Field(description="Whether there is such a domain.")
@@ -21,7 +21,7 @@ class Checks(Block):
 
 
 class ValidateAnswer(LookupAnswer):
-    """Whether an address can receive mail, and why that is thought."""
+    """The verdict on whether an address can receive mail, with the reason."""
 
     email: str = Field(description="The address as it was sent.")
     validity: Validity = Field(description="Whether it can receive mail.")

@@ -1,6 +1,6 @@
-"""The kind `validate`: the sources of the kind `email` that tell of the address alone, and what follows.
+"""The kind `validate`: the sources of the kind `email` that check the address alone, and the verdict.
 
-What is no address at all is an answer too: `invalid`.
+Text that is no address at all also gets an answer: `invalid`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MESSAGES = {
 
 
 def normalise(text: str, pointer: str) -> Query:
-    """The query for an address, or for what is none, as it is."""
+    """Return the query for an address, or for other text unchanged."""
     address = parsed(text)
     if address is None:
         return Query("validate", text.strip()[:_LONGEST_ECHO])
@@ -43,7 +43,7 @@ def normalise(text: str, pointer: str) -> Query:
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
-    """The judgement and its reason."""
+    """Return the verdict and its reason."""
     if fields.get("checks.syntax") is False:
         message = (_MESSAGES["checks.syntax"], "checks.syntax")
         return {"validity": ("invalid", "checks.syntax"), "message": message}

@@ -1,4 +1,4 @@
-"""What is no e-mail address needs no further question."""
+"""The syntax check. Text that is no e-mail address needs no further check."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from providers.sources.base import Evidence, Fields, LocalSource, Query, SourceE
 
 
 def find(query: Query, datasets: Datasets) -> Fields:
-    """Say of what is no address that it is none.
+    """Report text that is no address as such.
 
     Raises:
         SourceError: `skipped`, for an address.

@@ -17,7 +17,7 @@ class WebResult(Block):
 
 
 class Enrichment(Block):
-    """The encyclopedia's article about exactly what was searched for."""
+    """The encyclopedia's article about exactly the searched term."""
 
     title: str | None = Field(description="The article's title.")
     summary: str | None = Field(description="Its first paragraph.")
@@ -25,7 +25,7 @@ class Enrichment(Block):
 
 
 class WebSearchAnswer(LookupAnswer):
-    """What the web has on a query; `total` is how many pages the engine with the most knows of."""
+    """Pages on the web for a query; `total` is the largest number of pages that an engine reports."""
 
     query: str = Field(description="The query.")
     results: list[WebResult] = Field(description="The pages, best first.")

@@ -10,12 +10,12 @@ from providers.sources.rest import Get, rest
 from providers.websearch.pages import listed, page
 from settings import Rate
 
-_COUNT = 20  # the most that one request can bring
+_COUNT = 20  # the most that one request can return
 _MOST_WORDS = 50
 
 
 def few_words(query: Query) -> bool:
-    """Whether the query is short enough for it."""
+    """Return whether the query is short enough for this engine."""
     return len(query.text.split()) <= _MOST_WORDS
 
 
@@ -57,7 +57,8 @@ SOURCE = rest(
         path="/web/search",
         params={"q": "{query}", "count": str(_COUNT)},
         headers={"x-subscription-token": "{key}"},
-        # Their reference has the code under `error` in its schema, and in a list `errors` in its examples.
+        # In the vendor's reference the code is under `error` in the schema, and in a list `errors` in the
+        # examples.
         words={"SUBSCRIPTION_TOKEN_INVALID": "auth_failed", "SUBSCRIPTION_NOT_FOUND": "auth_failed"},
     ),
     parse,

@@ -13,13 +13,13 @@ from providers.websearch import brave, marginalia, searxng, wikipedia
 from providers.websearch.answer import WebSearchAnswer
 
 SHOWN, LIMIT = 20, 50
-"""How many results an answer has, and the most that it may be asked for."""
+"""The default and the greatest number of results of an answer."""
 
-_LONGEST = 400  # what the engines take
+_LONGEST = 400  # the limit of the engines
 
 
 def normalise(text: str, pointer: str) -> Query:
-    """The query with single spaces between its words.
+    """Return the query with single spaces between its words.
 
     Raises:
         Invalid: if `text` is empty, too long, or has control characters in it.
@@ -34,12 +34,12 @@ def normalise(text: str, pointer: str) -> Query:
 
 
 def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
-    """How many pages were found, if no engine says how many there are."""
+    """Return the number of pages found, if no engine reports a total."""
     return {"total": (len(fields["results"]), "results")} if "results" in fields else {}
 
 
 def cut(answer: dict[str, Any], limit: int) -> dict[str, Any]:
-    """The answer with its first `limit` results; what the engines know of stays its `total`."""
+    """Return the answer with its first `limit` results; `total` stays as the engines report it."""
     return answer | {"results": answer["results"][:limit]} if "results" in answer else answer
 
 

@@ -13,7 +13,7 @@ _COUNT = 20
 
 
 async def fetch(query: Query, context: Context) -> Any:
-    """Ask for the best results."""
+    """Fetch the best results."""
     response = await context.client.get(
         f"{context.base_url}/search",
         params={"query": query.text, "count": str(_COUNT)},

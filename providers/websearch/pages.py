@@ -1,4 +1,4 @@
-"""A found page, as every search engine's answer becomes one. Pure."""
+"""The common form of a page that a search engine found. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?=T|\s|$)")
 
 
 def page(title: str, url: str, snippet: str | None, published: str | None = None) -> dict[str, Any]:
-    """The page as the answer has it.
+    """Return the page in the form of the answer.
 
     Args:
         title: may hold HTML, as may the snippet.
@@ -29,10 +29,10 @@ def page(title: str, url: str, snippet: str | None, published: str | None = None
 
 
 def plain(text: str) -> str:
-    """The text without tags and entities, on one line."""
+    """Return the text without tags and entities, on one line."""
     return " ".join(html.unescape(_TAG.sub("", text)).split())
 
 
 def listed(pages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The pages that can be opened: some engines list other things among them."""
+    """Return the pages with a web address; some engines list other items among them."""
     return [one for one in pages if one["url"].startswith(("https://", "http://"))]

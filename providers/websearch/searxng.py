@@ -1,4 +1,4 @@
-"""SearXNG: the operator's own instance, which asks dozens of engines. On when its base URL is set.
+"""SearXNG: the operator's own instance, which asks dozens of engines. Enabled when its base URL is set.
 
 The instance must list `json` under `search.formats`; otherwise it answers 403.
 """
@@ -14,7 +14,7 @@ from providers.websearch.pages import listed, page
 
 
 def parse(raw: Any) -> Fields:
-    """Read an answer. No results while engines did not answer is a failure: they may have had some."""
+    """Read an answer. An empty answer while engines were unresponsive is a failure: they may have results."""
     results = [
         page(one["title"], one["url"], one.get("content"), one.get("publishedDate")) for one in raw["results"]
     ]
@@ -22,7 +22,7 @@ def parse(raw: Any) -> Fields:
         if raw.get("unresponsive_engines"):
             raise SourceError("error", "engines_unresponsive")
         return {}
-    # Releases before May 2026 say how many there are, or 0 if they do not know.
+    # Releases before May 2026 report the total, or 0 if it is unknown.
     return {"results": listed(results), "total": raw.get("number_of_results") or None}
 
 

@@ -1,4 +1,4 @@
-"""Wikipedia: a search in the encyclopedia, and its article if there is one of just that name."""
+"""Wikipedia: a search in the encyclopedia, and the article of exactly that name, if there is one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAGES = "https://en.wikipedia.org/wiki/"
 
 
 async def fetch(query: Query, context: Context) -> tuple[str, Any]:
-    """Ask for the best results; the query comes along, to be compared with their titles."""
+    """Fetch the best results; the query is returned with them, to be compared with their titles."""
     response = await context.client.get(
         f"{context.base_url}/w/api.php",
         params={

@@ -1,1 +1,1 @@
-"""What an operator does at the command line, straight on the database, and what is checked before a start."""
+"""The operator's actions at the command line, straight on the database, and the checks before a start."""

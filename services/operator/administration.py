@@ -1,4 +1,4 @@
-"""What an operator does at the command line, straight on the database, audited as done by `operator`."""
+"""The operator's actions at the command line, straight on the database, audited as done by `operator`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from sealing import Keyring
 from services.operator.connections import check_database
 from settings import ExitCode, Settings, StartError
 
-_MOST_NAME_CHARACTERS = 200  # as over the API
+_MOST_NAME_CHARACTERS = 200  # as in the API
 
 
 @dataclass(frozen=True)
 class CreatedAccount:
-    """A new account. `password` is None where the caller gave it."""
+    """A new account. `password` is None if the caller chose it."""
 
     id: str
     email: str
@@ -49,16 +49,16 @@ class CreatedKey:
 
 
 @dataclass(frozen=True)
-class Suppressed:
-    """Whether lookups of a person are suppressed now, and whether that is new."""
+class SuppressionChange:
+    """The suppression of a person: its current state, and whether it changed."""
 
     suppressed: bool
     changed: bool
 
 
 @dataclass(frozen=True)
-class Resealed:
-    """What became of the sealed values of one kind: sealed anew, and those that no key of the ring opens."""
+class ResealCounts:
+    """The counts for one kind of sealed values: resealed ones, and those that no key of the ring opens."""
 
     resealed: int
     unreadable: int
@@ -66,7 +66,7 @@ class Resealed:
 
 @contextlib.asynccontextmanager
 async def opened(database_url: str) -> AsyncGenerator[Database]:
-    """Open a database for the time of the block; see `check_database` for what is refused."""
+    """Open a database for the block; see `check_database` for the conditions."""
     await check_database(database_url)
     database = Database(database_url, name="vedette command", size=1)
     await database.open()
@@ -83,7 +83,7 @@ async def _transaction(database_url: str) -> AsyncGenerator[Connection]:
 
 
 async def open_keyring(database_url: str, settings: Settings, *, may_make_key: bool) -> Keyring:
-    """Load the keyring, and see that it opens what the database holds; see `models.installation.root_key`."""
+    """Load the keyring, and check that it opens the database's values; see `models.installation.root_key`."""
     async with opened(database_url) as database, database.connection() as connection:
         return await root_key.open_keyring(connection, settings, may_make_key=may_make_key)
 
@@ -94,7 +94,7 @@ async def create_account(
     """Create an account; without a password it gets a generated one.
 
     Raises:
-        DomainError: the e-mail or the password does not fit, or the e-mail is taken.
+        DomainError: the e-mail or the password is invalid, or the e-mail is taken.
     """
     name = None if name is None else checked_name(name)
     password, generated = _checked_or_generated(password)
@@ -113,13 +113,13 @@ async def create_key(
 
     Args:
         database_url: of a migrated database.
-        email: whose key.
-        name: what it is for.
-        scopes: what it may do; all but `keys` when None.
-        days: after how many it stops by itself.
+        email: the account.
+        name: the purpose of the key.
+        scopes: its permissions; all but `keys` when None.
+        days: the days until it expires.
 
     Raises:
-        DomainError: there is no such account or scope.
+        DomainError: the account or a scope does not exist.
     """
     unknown = sorted(set(scopes or ()) - set(get_args(keys.Scope)))
     if unknown:
@@ -136,15 +136,18 @@ async def create_key(
 
 @dataclass(frozen=True)
 class ResetPassword:
-    """An account whose password is new. `password` is None where the caller gave it."""
+    """An account with a new password. `password` is None if the caller chose it."""
 
     email: str
     password: str | None
 
 
 @dataclass(frozen=True)
-class Granted:
-    """Credits that an operator gave. `repeated`: the reference was used before; nothing was added now."""
+class CreditGrant:
+    """Credits that an operator granted.
+
+    `repeated`: the reference was used before, and nothing was added now.
+    """
 
     account: str
     amount: int
@@ -154,10 +157,10 @@ class Granted:
 
 
 async def reset_password(database_url: str, email: str, *, password: str | None) -> ResetPassword:
-    """Give an account a new password, a generated one unless it is given, and end all its sessions.
+    """Set a new password for an account, a generated one by default, and end all its sessions.
 
     Raises:
-        DomainError: there is no such account, or the password does not fit.
+        DomainError: the account does not exist, or the password is invalid.
     """
     password, generated = _checked_or_generated(password)
     hashed = await passwords.hash_password(password)
@@ -168,10 +171,10 @@ async def reset_password(database_url: str, email: str, *, password: str | None)
 
 
 async def revoke_key(database_url: str, key_id: str, *, permanent: bool) -> None:
-    """Stop a key at once; with `permanent` remove its record too.
+    """Revoke a key at once; with `permanent` remove its record too.
 
     Raises:
-        Invalid: there is no such key.
+        Invalid: the key does not exist.
     """
     parsed = parse_id(key_id)
     async with _transaction(database_url) as connection:
@@ -183,11 +186,11 @@ async def revoke_key(database_url: str, key_id: str, *, permanent: bool) -> None
 
 async def grant_credits(
     database_url: str, email: str, amount: int, *, reason: str, reference: str | None
-) -> Granted:
-    """Add credits to an account; with a reference of the caller's, once however often it is repeated.
+) -> CreditGrant:
+    """Add credits to an account. With a reference of the caller's, repetitions add nothing.
 
     Raises:
-        DomainError: there is no such account, or another account's grant has the reference.
+        DomainError: the account does not exist, or another account's grant has the reference.
     """
     reference = f"grant/{reference or new_id()}"
     async with _transaction(database_url) as connection:
@@ -197,19 +200,19 @@ async def grant_credits(
             target = Target("credits", name=reference)
             changes = {"amount": amount, "reason": reason}
             await audit.record(connection, operator(account.id), "credits.granted", target, changes)
-    return Granted(account.email, change.amount, change.balance, reference, change.replayed)
+    return CreditGrant(account.email, change.amount, change.balance, reference, change.replayed)
 
 
 def operator(account_id: UUID) -> Actor:
-    """Make the actor of what is done to an account at the command line."""
+    """Return the actor for commands that change an account."""
     return Actor(account_id=account_id, kind="operator", name="operator")
 
 
 async def find_account(connection: Connection, email: str) -> Account:
-    """Find the account with an e-mail.
+    """Return the account with an e-mail address.
 
     Raises:
-        DomainError: there is none, or this is no e-mail address.
+        DomainError: the account does not exist, or this is no e-mail address.
     """
     found = await accounts.find_by_email(connection, accounts.normalised_email(email))
     if found is None:
@@ -218,10 +221,10 @@ async def find_account(connection: Connection, email: str) -> Account:
 
 
 def checked_name(name: str) -> str:
-    """Give a name without the space around it.
+    """Return a name without surrounding space.
 
     Raises:
-        Invalid: it has not 1 to 200 characters.
+        Invalid: it does not have 1 to 200 characters.
     """
     if not 1 <= len(name := name.strip()) <= _MOST_NAME_CHARACTERS:
         message = f"A name has 1 to {_MOST_NAME_CHARACTERS} characters."
@@ -230,7 +233,7 @@ def checked_name(name: str) -> str:
 
 
 def _checked_or_generated(password: str | None) -> tuple[str, str | None]:
-    """The password to set, and the same once more if it was generated here."""
+    """Return the password to set, and again the same if it was generated here."""
     if password is None:
         generated = passwords.generate_password()
         return generated, generated
@@ -240,14 +243,16 @@ def _checked_or_generated(password: str | None) -> tuple[str, str | None]:
     return password, None
 
 
-async def suppress_person(database_url: str, keyring: Keyring, person: str, *, lift: bool) -> Suppressed:
-    """Have nothing looked up about a person any more, or again.
+async def suppress_person(
+    database_url: str, keyring: Keyring, person: str, *, lift: bool
+) -> SuppressionChange:
+    """Suppress all lookups about a person, or allow them again.
 
     Args:
         database_url: of a migrated database.
-        keyring: under whose keys the person is remembered.
+        keyring: the keys that hash the person.
         person: an e-mail address or a phone number with its country code.
-        lift: take the person off the list.
+        lift: remove the person from the list.
 
     Raises:
         DomainError: `person` is neither.
@@ -255,17 +260,17 @@ async def suppress_person(database_url: str, keyring: Keyring, person: str, *, l
     identifier = _identifier(person)
     async with _transaction(database_url) as connection:
         change = suppressions.remove if lift else suppressions.add
-        return Suppressed(not lift, await change(connection, keyring, identifier))
+        return SuppressionChange(not lift, await change(connection, keyring, identifier))
 
 
 async def erase_person(database_url: str, keyring: Keyring, person: str) -> list[ErasedAnswer]:
-    """Delete what is kept of the sources' answers about a person, and say what that was.
+    """Delete the stored answers of sources about a person, and return what was deleted.
 
-    Processes forget their own copies within a minute. What accounts have stored themselves is theirs.
+    Processes drop their own copies within a minute. Data that accounts have stored themselves stays.
 
     Args:
         database_url: of a migrated database.
-        keyring: under whose keys the answers are kept.
+        keyring: the keys that seal the answers.
         person: an e-mail address or a phone number with its country code.
 
     Raises:
@@ -276,15 +281,15 @@ async def erase_person(database_url: str, keyring: Keyring, person: str) -> list
         return await suppressions.erase(connection, keyring, KINDS, identifier)
 
 
-async def reseal(database_url: str, keyring: Keyring) -> dict[str, Resealed]:
-    """Seal with the first key of the ring all that is kept for good; a repetition finds nothing to do.
+async def reseal(database_url: str, keyring: Keyring) -> dict[str, ResealCounts]:
+    """Seal all permanently stored values with the first key of the ring; a repetition finds nothing to do.
 
-    Each batch is a transaction of its own, so that the service can go on meanwhile.
+    Each batch is a transaction of its own, so that the service can run meanwhile.
 
     Raises:
-        StartError: a process that serves does not hold the first key, and could open nothing any more.
+        StartError: a serving process lacks the first key, and could no longer open the values.
     """
-    done: dict[str, Resealed] = {}
+    done: dict[str, ResealCounts] = {}
     async with opened(database_url) as database:
         async with database.connection() as connection:
             lacking = await processes.find_lacking(connection, keyring.fingerprints[0])
@@ -304,7 +309,7 @@ async def reseal(database_url: str, keyring: Keyring) -> dict[str, Resealed]:
                 resealed += batch.resealed
                 unreadable += batch.unreadable
                 after = batch.last
-            done[noun] = Resealed(resealed, unreadable)
+            done[noun] = ResealCounts(resealed, unreadable)
     return done
 
 

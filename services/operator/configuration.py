@@ -1,4 +1,4 @@
-"""The settings as they are in force, for `vedette config`, and the names that look like typing errors."""
+"""The settings in force, for `vedette config`, and the variable names that look like typing errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from settings import PREFIX, Rate, Settings, names, unknown_names
 
 @dataclass(frozen=True)
 class Row:
-    """One setting: its name in the environment, its value as text, and where that comes from."""
+    """One setting: its name in the environment, its value as text, and the origin of the value."""
 
     name: str
     value: str | None
@@ -36,7 +36,7 @@ def _text(value: object) -> str | None:
 
 
 def effective(settings: Settings, environ: Mapping[str, str] | None = None) -> list[Row]:
-    """Every setting with its value in force, secrets masked."""
+    """Return every setting with its value in force, secrets masked."""
     environ = os.environ if environ is None else environ
 
     def row(name: str, value: object) -> Row:
@@ -56,7 +56,7 @@ def effective(settings: Settings, environ: Mapping[str, str] | None = None) -> l
 
 
 def warnings(environ: Mapping[str, str] | None = None) -> list[str]:
-    """A line for each `VEDETTE_…` name that nothing reads, with the one that was probably meant."""
+    """Return a line for each `VEDETTE_…` variable that is not read, with the name that was probably meant."""
     environ = os.environ if environ is None else environ
     unknown = unknown_names(environ, names_in_settings())
     rates = {

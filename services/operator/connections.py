@@ -1,4 +1,4 @@
-"""Whether the services that the settings name can be reached, said in one line when they cannot."""
+"""Checks that the services in the settings are reachable, with one-line errors."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ if TYPE_CHECKING:
     from temporal.client import Connection
 
 _CONNECT_SECONDS = 5
-_LEAST_POSTGRES = 17  # knows the time of an id
-# What a client of HTTP/2 begins with: the preface, and settings without any.
+_LEAST_POSTGRES = 17  # the first release that reads the time of an id
+# The start of an HTTP/2 connection: the preface, and an empty settings frame.
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-# Up to the last @: a password may have what should be percent-encoded, and then no part of it may show.
+# Up to the last @: a password may contain characters that should be percent-encoded, and no part of it may be
+# shown.
 _PASSWORD = re.compile(r"(://[^:/@\s]*:).*(@)|(\bpassword=)('[^']*'|[^\s&]+)", re.DOTALL)
 _NOT_ENCODED = re.compile(r"://[^@]*[/\s@].*@", re.DOTALL)
 
 
 def masked(url: str) -> str:
-    """A connection URL without its password."""
+    """Return a connection URL without its password."""
     return _PASSWORD.sub(lambda found: f"{found[1] or found[3]}***{found[2] or ''}", url)
 
 
 async def check_database(url: str) -> None:
-    """Connect once, and see that the server is new enough.
+    """Connect once, and check that the server is new enough.
 
     Raises:
-        StartError: saying what is wrong, the password masked.
+        StartError: with the reason, the password masked.
     """
     try:
         connection = await psycopg.AsyncConnection.connect(
@@ -58,10 +59,10 @@ async def check_database(url: str) -> None:
 
 
 async def check_schema(url: str) -> None:
-    """See that the schema of a database is one that this release works with.
+    """Check that this release works with the schema of a database.
 
     Raises:
-        StartError: it is not; the message says what to do.
+        StartError: it does not; the message has the remedy.
     """
     from database import Database
     from migrations.upgrade import schema_problem
@@ -74,10 +75,10 @@ async def check_schema(url: str) -> None:
 
 
 def migrate(url: str) -> None:
-    """Bring a database to the newest schema.
+    """Upgrade a database to the newest schema.
 
     Raises:
-        StartError: if it cannot be: no permission, no space, a schema of a newer release.
+        StartError: if that is impossible: no permission, no space, a schema of a newer release.
     """
     from alembic.util import CommandError
     from sqlalchemy.exc import SQLAlchemyError
@@ -96,10 +97,10 @@ def migrate(url: str) -> None:
 
 
 async def check_temporal(settings: Settings) -> None:
-    """Connect once to the server that the settings name, and see that the namespace is there.
+    """Connect once to the server in the settings, and check that the namespace exists.
 
     Raises:
-        StartError: saying what is wrong.
+        StartError: with the reason.
     """
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
     from temporalio.client import Client
@@ -111,7 +112,7 @@ async def check_temporal(settings: Settings) -> None:
     request = DescribeNamespaceRequest(namespace=options["namespace"])
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
-            # Lazily: else what the server says against the first call is part of a text.
+            # Lazy, because otherwise the server's refusal of the first call is only a part of a text.
             client = await Client.connect(**options, lazy=True)
             await client.workflow_service.describe_namespace(request)
     except (RuntimeError, ValueError, TimeoutError):
@@ -128,7 +129,7 @@ async def check_temporal(settings: Settings) -> None:
 
 
 def _why_unreachable(settings: Settings, options: Connection) -> str:
-    """What a connection of our own finds out: the SDK tells of all that goes wrong in one text."""
+    """Return why a plain connection fails. The SDK reports all causes in one text."""
     host, _, port = options["target_host"].rpartition(":")
     if not host or not port.isdecimal():
         return "it cannot be reached; give host:port"
@@ -160,7 +161,7 @@ def _why_unreachable(settings: Settings, options: Connection) -> str:
 
 
 def _context(settings: Settings) -> ssl.SSLContext:
-    """The same trust and the same certificate as the SDK is given."""
+    """Return a TLS context with the same trust and certificate as the SDK uses."""
     context = ssl.create_default_context(cafile=settings.temporal_tls_ca_file)
     context.set_alpn_protocols(["h2"])
     if settings.temporal_tls_cert_file is not None:

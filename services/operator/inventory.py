@@ -1,4 +1,4 @@
-"""The accounts and keys that there are, as an operator lists them at the command line."""
+"""The accounts and keys, as listed for an operator at the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from services.operator.administration import find_account, opened
 
 
 async def list_accounts(database_url: str, limit: int) -> list[dict[str, Any]]:
-    """List accounts, newest first, with what each can spend and how many keys work."""
+    """List accounts, newest first, with their credits and the number of their active keys."""
     async with opened(database_url) as database, database.connection() as connection:
         return await overview.list_accounts(connection, limit)
 
@@ -19,7 +19,7 @@ async def list_keys(database_url: str, email: str | None, limit: int) -> list[di
     """List keys, newest first, without their secrets: of one account, or of all.
 
     Raises:
-        DomainError: there is no account with this e-mail.
+        DomainError: no account has this e-mail.
     """
     async with opened(database_url) as database, database.connection() as connection:
         account_id = None if email is None else (await find_account(connection, email)).id

@@ -96,6 +96,6 @@ async def test_an_event_that_is_waited_for_is_answered_without_reading_its_run(
 
 async def test_a_result_of_another_version_is_not_taken(database: Database) -> None:
     waiter, run_id = RunWaiter(database), new_id()
-    waiter.told(orjson.dumps([[run_id, 1, "7"]]).decode())
+    waiter.store_results(orjson.dumps([[run_id, 1, "7"]]).decode())
     assert await waiter.wait_for_result(run_id, 5, new=True, version=1) == Result(run_id, 1, StoredJson("7"))
     assert await waiter.wait_for_result(run_id, 0.1, new=True, version=2) is None

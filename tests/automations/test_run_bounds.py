@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from api.app import accept_together
 from database import Database
 from models.automations import run_targets
 from models.runs import child_runs
 from models.runs.acceptance import RunAcceptance, RunRequest, accept
 from models.runs.run_bounds import TooManyRuns, UnfinishedRuns, has_room_below
+from services.ingest import accept_together
 from tests.automations.engine import NewTarget
 
 

@@ -10,7 +10,7 @@ import pytest
 from providers.breach import leakcheck
 from providers.breach.kind import KIND, message
 from providers.lookup.composition import compose
-from providers.lookup.result import Outcome
+from providers.lookup.result import SourceResult
 from settings import Settings
 from tests.api_server import Person
 from tests.email.sources import Sources, running_with, sources_on_loopback
@@ -133,7 +133,7 @@ def test_the_message_counts_all_and_names_five_at_most(fields: dict[str, Any], t
 def test_breaches_without_a_name_count_and_are_never_none(
     said: dict[str, list[Any]], breaches: int, services: list[str], sources: list[str]
 ) -> None:
-    told: list[tuple[Any, Outcome]] = []
+    told: list[tuple[Any, SourceResult]] = []
     for source in KIND.sources:
         counts, names = [], list[str]()
         for one in said.get(source.spec.name, []):
@@ -141,7 +141,9 @@ def test_breaches_without_a_name_count_and_are_never_none(
             counts += [one] if isinstance(one, int) else []
         fields: dict[str, Any] = {"services": names} if names else {}
         fields |= {"breaches": counts[0]} if counts else {}
-        told.append((source, Outcome("ok", fields) if source.spec.name in said else Outcome("empty")))
+        told.append(
+            (source, SourceResult("ok", fields) if source.spec.name in said else SourceResult("empty"))
+        )
     result = compose(KIND, KIND.normalise("ada@example.com", ""), told, datetime.now(UTC))
     assert (result.data["breaches"], result.data["services"]) == (breaches, services)
     assert result.sources["breaches"] == sources

@@ -204,7 +204,7 @@ async def test_each_lookup_is_told_once_with_its_charge(
 ) -> None:
     hooks = Hooks(database, keyring, person.account.id)
     await hooks.endpoint("http://127.0.0.1:9/", events=["lookup.*"])
-    await until(lambda: api.services.lookups.teller.wants(person.account.id))
+    await until(lambda: api.services.lookups.events.has_subscriber(person.account.id))
     sources.failing = {"failing"}
     queries = ["one", "two", "one", "failing"]
     await person.key.post(WEB, json={"queries": queries}, headers={"accept": accept})

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from providers.company.identity import Wanted
-from providers.company.sec import Found, indexed, parse
+from providers.company.identity import WantedCompany
+from providers.company.sec import SearchResult, indexed, parse
 from tests.api_server import Api
 from tests.company.fixture_servers import Servers
 
@@ -234,5 +234,5 @@ def test_a_company_with_several_securities_is_listed_once() -> None:
     }
     index = indexed(rows)
     assert index == {"example": [("0000000042", "Example Corp")]}
-    candidates = parse(Found(Wanted("Example Corp"), index["example"]))["candidates"]
+    candidates = parse(SearchResult(WantedCompany("Example Corp"), index["example"]))["candidates"]
     assert [(one["cik"], one["score"]) for one in candidates] == [("0000000042", 0.9)]

@@ -7,26 +7,28 @@ from typing import Any
 import pytest
 
 from models.errors import Invalid
-from providers.company.identity import Company, Wanted, by, candidate, likeness, normalise, resolve
+from providers.company.identity import Company, WantedCompany, by, candidate, likeness, normalise, resolve
 from providers.sources.base import Query
 
 
 @pytest.mark.parametrize(
     ("text", "normalised", "wanted"),
     [
-        ("  Example   Bank plc ", "Example Bank plc", Wanted("Example Bank plc")),
-        ("Müller & Söhne GmbH", "Müller & Söhne GmbH", Wanted("Müller & Söhne GmbH")),
-        ("Example.COM", "example.com", Wanted("example", "example.com")),
-        ("www.example.co.uk", "example.co.uk", Wanted("example", "example.co.uk")),
-        ("bücher.example.com", "example.com", Wanted("example", "example.com")),
-        ("Example.com, Inc.", "Example.com, Inc.", Wanted("Example.com, Inc.")),
-        ("Yahoo!", "Yahoo!", Wanted("Yahoo!")),
-        ("No.suchtld", "No.suchtld", Wanted("No.suchtld")),
-        ("3M", "3M", Wanted("3M")),
-        ("X", "X", Wanted("X")),
+        ("  Example   Bank plc ", "Example Bank plc", WantedCompany("Example Bank plc")),
+        ("Müller & Söhne GmbH", "Müller & Söhne GmbH", WantedCompany("Müller & Söhne GmbH")),
+        ("Example.COM", "example.com", WantedCompany("example", "example.com")),
+        ("www.example.co.uk", "example.co.uk", WantedCompany("example", "example.co.uk")),
+        ("bücher.example.com", "example.com", WantedCompany("example", "example.com")),
+        ("Example.com, Inc.", "Example.com, Inc.", WantedCompany("Example.com, Inc.")),
+        ("Yahoo!", "Yahoo!", WantedCompany("Yahoo!")),
+        ("No.suchtld", "No.suchtld", WantedCompany("No.suchtld")),
+        ("3M", "3M", WantedCompany("3M")),
+        ("X", "X", WantedCompany("X")),
     ],
 )
-def test_a_company_is_named_by_its_name_or_its_domain(text: str, normalised: str, wanted: Wanted) -> None:
+def test_a_company_is_named_by_its_name_or_its_domain(
+    text: str, normalised: str, wanted: WantedCompany
+) -> None:
     query = normalise(text, "/company")
     assert (query.kind, query.words, query.value) == ("company", normalised, wanted)
 
@@ -92,17 +94,17 @@ def test_names_are_alike_but_for_spelling_and_legal_form(
     assert likeness(wanted, name, others) == points
 
 
-NAMED = Wanted("Example")
+NAMED = WantedCompany("Example")
 
 
-def found(name: str, wanted: Wanted = NAMED, **ids: str) -> dict[str, Any]:
+def found(name: str, wanted: WantedCompany = NAMED, **ids: str) -> dict[str, Any]:
     one = candidate(wanted, name, Company(**ids))
     assert one is not None
     return one
 
 
 def resolved(
-    answers: dict[str, list[dict[str, Any]]], wanted: Wanted = NAMED, *, complete: bool = True
+    answers: dict[str, list[dict[str, Any]]], wanted: WantedCompany = NAMED, *, complete: bool = True
 ) -> Any:
     told = {source: {"candidates": candidates} for source, candidates in answers.items()}
     return resolve(Query("company", wanted.name, wanted), told, complete)
@@ -153,7 +155,7 @@ def test_while_a_source_is_silent_none_stands_out() -> None:
 
 
 def test_a_domain_is_an_id_whoever_is_silent() -> None:
-    wanted = Wanted("example", "example.com")
+    wanted = WantedCompany("example", "example.com")
     assert resolved({}, wanted, complete=False).query.value == Company(domain="example.com")
 
 
@@ -163,7 +165,7 @@ def test_a_whole_name_stands_out_from_one_with_a_legal_form() -> None:
 
 
 def test_another_name_of_a_company_does_not_stand_out_from_a_legal_form() -> None:
-    nicknamed = candidate(Wanted("Example"), "Sample", Company(lei="L1"), others=("Example",))
+    nicknamed = candidate(WantedCompany("Example"), "Sample", Company(lei="L1"), others=("Example",))
     assert nicknamed is not None
     resolution = resolved({"gleif": [nicknamed, found("Example Ltd", lei="L2")]})
     assert resolution.query.value == Company()
@@ -171,13 +173,13 @@ def test_another_name_of_a_company_does_not_stand_out_from_a_legal_form() -> Non
 
 
 def test_a_domain_is_an_id_even_if_no_register_knows_it() -> None:
-    wanted = Wanted("example", "example.com")
+    wanted = WantedCompany("example", "example.com")
     assert resolved({}, wanted).query.value == Company(domain="example.com")
     assert candidate(wanted, "Example", Company(wikidata="Q1", domain="example.org")) is None
 
 
 def test_two_companies_of_one_domain_leave_the_domain() -> None:
-    wanted = Wanted("example", "example.com")
+    wanted = WantedCompany("example", "example.com")
     both = [found("A", wanted, wikidata=name, domain="example.com") for name in ("Q1", "Q2")]
     resolution = resolved({"wikidata": both}, wanted)
     assert resolution.query.value == Company(domain="example.com")
@@ -192,5 +194,5 @@ def test_no_more_than_ten_candidates_are_given() -> None:
 def test_a_source_is_asked_about_a_company_by_the_id_that_it_knows() -> None:
     company = Query("company", "cik:1 lei:2", Company(cik="1", lei="2"))
     assert by("lei")(company) == Query("company", "lei:2", company.value)
-    search = Query("company", "Amber", Wanted("Amber"))
+    search = Query("company", "Amber", WantedCompany("Amber"))
     assert by("lei")(search) == search

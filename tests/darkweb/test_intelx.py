@@ -8,7 +8,7 @@ import httpx
 import pytest
 from aiohttp import web
 
-from providers.darkweb.intelx import SOURCE, Found
+from providers.darkweb.intelx import SOURCE, SearchResult
 from providers.darkweb.kind import normalise
 from providers.sources.base import Context, SourceError, Unsure
 
@@ -53,13 +53,13 @@ async def search(takes: set[str]) -> tuple[Any, list[str]]:
 async def test_a_key_that_one_host_does_not_take_is_tried_at_the_other(
     takes: set[str], asked: list[str]
 ) -> None:
-    assert await search(takes) == (Found([]), asked)
+    assert await search(takes) == (SearchResult([]), asked)
 
 
 @pytest.mark.parametrize("records", [[], RECORDS])
 def test_what_is_found_before_a_search_has_ended_may_not_be_all(records: list[dict[str, Any]]) -> None:
-    whole = SOURCE.parse(Found(records))
-    part = SOURCE.parse(Found(records, ended=False))
+    whole = SOURCE.parse(SearchResult(records))
+    part = SOURCE.parse(SearchResult(records, ended=False))
     assert part == {path: Unsure(whole.get(path)) for path in ("results", "total")}
 
 
@@ -75,5 +75,5 @@ async def test_a_key_that_no_host_takes_is_refused() -> None:
 )
 def test_what_is_of_a_forum_says_which_part(media: int | None, forum: str | None) -> None:
     record = RECORDS[0] | {"bucket": "darknet.tor", "media": media}
-    [found] = SOURCE.parse(Found([record]))["results"]
+    [found] = SOURCE.parse(SearchResult([record]))["results"]
     assert found.get("forum") == (forum and {"name": "amber", "part": forum})

@@ -63,7 +63,7 @@ def change(
     batch_id: UUID, executor: UUID, delivery_id: UUID, made: Attempt, schedule: tuple[float, ...] = (3600.0,)
 ) -> Change:
     """What an executor writes of an attempt."""
-    return Change(batch_id, executor, delivery_id, made, *delivery_attempts.plan(made, 0, schedule))
+    return Change(batch_id, executor, delivery_id, made, *delivery_attempts.decide_next(made, 0, schedule))
 
 
 async def end(

@@ -45,7 +45,7 @@ async def wants(
     async def make() -> Hooks:
         hooks = Hooks(database, keyring, person.account.id)
         await hooks.endpoint(NOWHERE, events=["lookup.*"])
-        await until(lambda: api.services.lookups.teller.wants(person.account.id))
+        await until(lambda: api.services.lookups.events.has_subscriber(person.account.id))
         return hooks
 
     return make

@@ -18,7 +18,7 @@ from providers.domain.answer import DomainAnswer
 from providers.domain.kind import KIND
 from providers.ip import threatfoxip, urlhausip
 from providers.lookup.composition import compose
-from providers.lookup.result import Outcome
+from providers.lookup.result import SourceResult
 from providers.sources.aggregate import merge, paths
 from providers.sources.base import Unsure
 from settings import ProviderSettings, Settings
@@ -165,8 +165,8 @@ async def test_a_type_that_fails_is_null_with_its_reason_and_asked_again(
 
 def test_a_contradiction_about_the_registration_is_null_and_shown() -> None:
     doubt = Unsure(said=(("registry", False), ("delegation", True)))
-    told = Outcome("ok", unsure=frozenset({"whois.registered"}), doubts={"whois.registered": doubt})
-    off = Outcome("skipped", detail="disabled")
+    told = SourceResult("ok", unsure=frozenset({"whois.registered"}), doubts={"whois.registered": doubt})
+    off = SourceResult("skipped", detail="disabled")
     outcomes = [(source, told if source.spec.name == "rdapdomain" else off) for source in KIND.sources]
     result = compose(KIND, KIND.normalise("example.com", ""), outcomes, datetime.now(UTC))
     assert (result.data["whois"]["registered"], result.partial) == (None, False)

@@ -8,7 +8,7 @@ import pytest
 
 from providers.email.kind import KIND
 from providers.email.people import same_person
-from providers.lookup.result import LookupResult, Outcome
+from providers.lookup.result import LookupResult, SourceResult
 from tests.lookups.test_truth import answer
 
 BOB = {
@@ -63,8 +63,8 @@ def test_names_of_two_people_do_not(one: str, other: str) -> None:
 
 def lookup(**said: dict[str, Any]) -> LookupResult:
     """The profile where these sources have said so, and all others know nothing."""
-    empty = Outcome("empty")
-    told = {name: Outcome("ok", fields) for name, fields in said.items()}
+    empty = SourceResult("empty")
+    told = {name: SourceResult("ok", fields) for name, fields in said.items()}
     return answer(KIND, [(source, told.get(source.spec.name, empty)) for source in KIND.sources])
 
 
@@ -142,15 +142,15 @@ def test_other_people_alone_are_paid_as_a_person_is() -> None:
 # Which services were asked
 
 
-def asked_of(**outcomes: Outcome) -> dict[str, Any]:
-    empty = Outcome("empty")
+def asked_of(**outcomes: SourceResult) -> dict[str, Any]:
+    empty = SourceResult("empty")
     told = [(source, outcomes.get(source.spec.name, empty)) for source in KIND.sources]
     return answer(KIND, told).data["registered_services"]
 
 
-OFF = Outcome("skipped", detail="disabled")
+OFF = SourceResult("skipped", detail="disabled")
 ALL = ["Gravatar", "GitHub", "keys.openpgp.org"]
-FOUND = Outcome("ok", {"registered_services.services": ["GitHub"]})
+FOUND = SourceResult("ok", {"registered_services.services": ["GitHub"]})
 
 
 @pytest.mark.parametrize(
@@ -158,15 +158,15 @@ FOUND = Outcome("ok", {"registered_services.services": ["GitHub"]})
     [
         ({}, 0, ALL),
         ({"github": FOUND}, 1, ALL),
-        ({"github": FOUND, "openpgp": Outcome("timeout")}, 1, ALL),
-        ({"openpgp": Outcome("timeout")}, None, ALL),
-        ({"github": Outcome("rate_limited")}, None, ALL),
+        ({"github": FOUND, "openpgp": SourceResult("timeout")}, 1, ALL),
+        ({"openpgp": SourceResult("timeout")}, None, ALL),
+        ({"github": SourceResult("rate_limited")}, None, ALL),
         ({"github": OFF}, 0, ["Gravatar", "keys.openpgp.org"]),
         ({"gravatar": OFF, "github": OFF, "openpgp": OFF}, None, []),
     ],
 )
 def test_no_service_is_said_only_of_all_that_were_asked(
-    outcomes: dict[str, Outcome], count: int | None, asked: list[str]
+    outcomes: dict[str, SourceResult], count: int | None, asked: list[str]
 ) -> None:
     told = asked_of(**outcomes)
     assert (told["count"], told["asked"]) == (count, asked)

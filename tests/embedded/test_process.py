@@ -35,15 +35,15 @@ async def test_its_last_words_are_of_this_start_alone(tmp_path: Path) -> None:
         child = shell(tmp_path, f"echo {words}; echo; echo bye >&2")
         await child.start()
         await child.wait()
-    assert child.last_words() == "second\nbye"
-    assert child.last_words(1) == "bye"
+    assert child.log_tail() == "second\nbye"
+    assert child.log_tail(1) == "bye"
 
 
 async def test_it_is_asked_to_stop_with_its_own_signal(tmp_path: Path) -> None:
     script = "trap 'exit 5' INT; echo up; while :; do sleep 0.05 & wait; done"
     child = shell(tmp_path, script, stop_signal=signal.SIGINT)
     await child.start()
-    await eventually(lambda: child.last_words() == "up")
+    await eventually(lambda: child.log_tail() == "up")
     await child.stop(5)
     assert await child.wait() == 5
 
@@ -51,7 +51,7 @@ async def test_it_is_asked_to_stop_with_its_own_signal(tmp_path: Path) -> None:
 async def test_one_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     child = shell(tmp_path, "trap '' TERM; echo up; while :; do sleep 0.05; done")
     await child.start()
-    await eventually(lambda: child.last_words() == "up")
+    await eventually(lambda: child.log_tail() == "up")
     await child.stop(0.1)
     assert await child.wait() == -signal.SIGKILL
 

@@ -8,12 +8,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from api.app import accept_together
 from database import Database
 from micro_batcher import MicroBatcher
 from models.runs import acceptance
 from models.runs.acceptance import RunAcceptance, RunRequest
 from models.runs.run_bounds import UnfinishedRuns
+from services.ingest import accept_together
 from tests.automations.engine import NewTarget
 from tests.ingest.conftest import RunsOf
 from tests.stacks import eventually

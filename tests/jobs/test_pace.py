@@ -11,7 +11,7 @@ from aiohttp import web
 from models.jobs.jobs import JobView
 from models.lookups.lookups import AllProvidersFailed
 from providers.lookup.lookup import AskedSources
-from providers.lookup.result import LookupResult, Outcome
+from providers.lookup.result import LookupResult, SourceResult
 from providers.registry import KINDS
 from providers.sources.base import LocalSource, RemoteSource
 from services import pacing
@@ -22,13 +22,13 @@ from tests.lookups.test_truth import answer
 from tests.monitors.conftest import Work
 from tests.monitors.watching import Answer, Scanner
 
-LIMITED = Outcome("rate_limited", retry_after=3)
-OFF = Outcome("skipped", detail="no_key")
-HERE = Outcome("ok", {"location.country_code": "US"})
-FOUND = Outcome("ok", {"services": ["Adobe"]})
+LIMITED = SourceResult("rate_limited", retry_after=3)
+OFF = SourceResult("skipped", detail="no_key")
+HERE = SourceResult("ok", {"location.country_code": "US"})
+FOUND = SourceResult("ok", {"services": ["Adobe"]})
 
 
-def told(kind: str, **outcomes: Outcome) -> LookupResult:
+def told(kind: str, **outcomes: SourceResult) -> LookupResult:
     sources = KINDS[kind].sources
     return answer(KINDS[kind], [(source, outcomes.get(source.spec.name, OFF)) for source in sources])
 
@@ -48,10 +48,14 @@ def told(kind: str, **outcomes: Outcome) -> LookupResult:
         (told("breach", hibp=FOUND, leakcheck=LIMITED), ["breaches"], True),
         # None named: for all, but not where an address has been found in the data here.
         (told("ip", dbip=HERE, abuseipdb=LIMITED), None, False),
-        (told("ip", asn=Outcome("ok", {"asn.asn": 15169}), abuseipdb=LIMITED), None, False),
-        (told("ip", greynoise=Outcome("ok", {"threat.is_scanner": True}), abuseipdb=LIMITED), None, True),
+        (told("ip", asn=SourceResult("ok", {"asn.asn": 15169}), abuseipdb=LIMITED), None, False),
+        (
+            told("ip", greynoise=SourceResult("ok", {"threat.is_scanner": True}), abuseipdb=LIMITED),
+            None,
+            True,
+        ),
         (told("breach", hibp=FOUND, leakcheck=LIMITED), None, True),
-        (told("breach", hibp=FOUND, leakcheck=Outcome("timeout")), None, False),
+        (told("breach", hibp=FOUND, leakcheck=SourceResult("timeout")), None, False),
     ],
 )
 def test_a_source_over_its_limit_is_waited_for_where_a_wanted_field_is_null_without_it(

@@ -9,7 +9,7 @@ import pytest
 from database import Database
 from models.credits import credits
 from models.errors import InsufficientCredits
-from providers.lookup.billing import Payer, Terms, Till
+from providers.lookup.billing import LookupBilling, Payer, Terms
 from providers.lookup.result import LookupResult
 from providers.registry import KINDS
 from providers.sources.base import Query
@@ -61,56 +61,62 @@ async def test_the_use_is_counted_for_the_key(api: Api) -> None:
 
 
 @pytest.fixture
-def till(database: Database, keyring: Keyring) -> Till:
-    return Till(database, keyring)
+def billing(database: Database, keyring: Keyring) -> LookupBilling:
+    return LookupBilling(database, keyring)
 
 
 def result(query: str, block: int) -> LookupResult:
     return LookupResult("darkweb", query, "query", {}, 1, False, False, [], {}, {}, block=block)
 
 
-async def paid(till: Till, account_id: UUID, query: str, block: int) -> int:
+async def paid(billing: LookupBilling, account_id: UUID, query: str, block: int) -> int:
     payer, terms = Payer(account_id, f"test/{uuid4()}"), Terms(limit=None, charged=0)
-    return (await till.charge(payer, terms, result(query, block), by_block=True)).credits
+    return (await billing.charge(payer, terms, result(query, block), by_block=True)).credits
 
 
-async def test_a_block_that_was_paid_for_is_free_for_a_day(api: Api, till: Till, database: Database) -> None:
+async def test_a_block_that_was_paid_for_is_free_for_a_day(
+    api: Api, billing: LookupBilling, database: Database
+) -> None:
     account_id = (await api.person(credits=10)).account.id
-    costs = [await paid(till, account_id, *place) for place in (("a", 0), ("a", 0), ("a", 1), ("b", 0))]
+    costs = [await paid(billing, account_id, *place) for place in (("a", 0), ("a", 0), ("a", 1), ("b", 0))]
     assert costs == [1, 0, 1, 1]
     async with database.connection() as connection:
         await connection.execute("update paid_blocks set paid_at = paid_at - %s", (timedelta(hours=25),))
-    assert await paid(till, account_id, "a", 0) == 1
+    assert await paid(billing, account_id, "a", 0) == 1
 
 
-async def test_a_block_is_paid_once_by_those_who_want_it_at_the_same_time(api: Api, till: Till) -> None:
+async def test_a_block_is_paid_once_by_those_who_want_it_at_the_same_time(
+    api: Api, billing: LookupBilling
+) -> None:
     account_id = (await api.person(credits=10)).account.id
-    costs = await asyncio.gather(*(paid(till, account_id, "together", 0) for _ in range(8)))
+    costs = await asyncio.gather(*(paid(billing, account_id, "together", 0) for _ in range(8)))
     assert sorted(costs) == [0] * 7 + [1]
 
 
-async def test_a_lookup_that_costs_by_result_delivers_what_can_be_paid(api: Api, till: Till) -> None:
+async def test_a_lookup_that_costs_by_result_delivers_what_can_be_paid(
+    api: Api, billing: LookupBilling
+) -> None:
     payer = Payer((await api.person(credits=3)).account.id, "x")
     company, query = KINDS["company"], Query("company", "Acme")
-    asked = [(await till.terms(payer, company, query, 0, limit)).limit for limit in (25, 2, None)]
+    asked = [(await billing.get_terms(payer, company, query, 0, limit)).limit for limit in (25, 2, None)]
     assert asked == [3, 2, 3]
 
 
-async def test_the_pages_of_a_paid_block_need_no_credits(api: Api, till: Till) -> None:
+async def test_the_pages_of_a_paid_block_need_no_credits(api: Api, billing: LookupBilling) -> None:
     account_id, darkweb = (await api.person(credits=1)).account.id, KINDS["darkweb"]
-    await paid(till, account_id, "a", 0)
+    await paid(billing, account_id, "a", 0)
     payer = Payer(account_id, "x")
-    assert await till.terms(payer, darkweb, Query("darkweb", "a"), 20, None) == Terms(None, 0)
+    assert await billing.get_terms(payer, darkweb, Query("darkweb", "a"), 20, None) == Terms(None, 0)
     with pytest.raises(InsufficientCredits):
-        await till.terms(payer, darkweb, Query("darkweb", "a"), 100, None)
+        await billing.get_terms(payer, darkweb, Query("darkweb", "a"), 100, None)
 
 
 async def test_credits_that_are_gone_meanwhile_are_never_owed(
-    api: Api, till: Till, database: Database
+    api: Api, billing: LookupBilling, database: Database
 ) -> None:
     account_id = (await api.person(credits=1)).account.id
-    await paid(till, account_id, "a", 0)
+    await paid(billing, account_id, "a", 0)
     with pytest.raises(InsufficientCredits):
-        await paid(till, account_id, "b", 0)
+        await paid(billing, account_id, "b", 0)
     async with database.connection() as connection:
         assert (await credits.get_balance(connection, account_id)).balance == 0

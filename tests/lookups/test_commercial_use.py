@@ -86,9 +86,9 @@ async def test_a_registry_is_left_out_of_many_lookups_and_named(
     assert not of_many.partial
     # The answer of a moment ago lacks the source, and is not given to who asks about one target.
     assert (await lookups.lookup("word", "apple")).value("b.value") == 2
-    [known] = await lookups.known.find_many("word", ["apple"], waiter=WAITER)
+    [known] = await lookups.offline_answers.find_many("word", ["apple"], waiter=WAITER)
     assert isinstance(known, LookupResult) and skipped(known) == dict.fromkeys(left_out, "bulk_use")
-    warnings = pacing.name_left_out(lookups.asked_for("word", None))
+    warnings = pacing.name_left_out(lookups.select_sources("word", None))
     assert [(one["code"], one["message"].split()[0]) for one in warnings] == [
         ("bulk_use", n) for n in left_out
     ]

@@ -104,7 +104,7 @@ async def test_many_are_answered_as_each_would_be(
     kind, queries, fields = asked
     write_small_datasets(tmp_path)
     lookups = await open_lookups()
-    together = await lookups.known.find_many(kind, queries, fields=fields)
+    together = await lookups.offline_answers.find_many(kind, queries, fields=fields)
     singly = await one_by_one(lookups, kind, queries, fields)
     assert [one and told(one, fields) for one in together] == [told(one, fields) for one in singly]
 
@@ -117,7 +117,7 @@ async def test_without_some_data_many_are_answered_as_each_would_be(
     for path in (tmp_path / "datasets").glob(f"{missing}-*"):
         path.unlink()
     lookups = await open_lookups()
-    together = await lookups.known.find_many("ip", _QUERIES["ip"])
+    together = await lookups.offline_answers.find_many("ip", _QUERIES["ip"])
     assert any(one.partial for one in together if isinstance(one, LookupResult))
     singly = await one_by_one(lookups, "ip", _QUERIES["ip"], None)
     assert [one and told(one, None) for one in together] == [told(one, None) for one in singly]
@@ -129,7 +129,7 @@ async def test_data_of_another_sort_than_it_should_be_is_told_of_many_too(
     write_small_datasets(tmp_path)
     write_cities(tmp_path, {"8.8.8.0/24": CITIES["8.8.8.0/24"] | {"city": 5}})
     lookups = await open_lookups()
-    [together] = await lookups.known.find_many("ip", ["8.8.8.8"])
+    [together] = await lookups.offline_answers.find_many("ip", ["8.8.8.8"])
     assert isinstance(together, LookupResult)
     assert {"name": "dbip", "status": "bad_response"}.items() <= together.reports("failed")[0].items()
     [single] = await one_by_one(lookups, "ip", ["8.8.8.8"], None)
@@ -144,7 +144,7 @@ async def test_of_persons_who_are_suppressed_nothing_is_told_and_of_others_all(
     person, other = _PERSONS[kind]
     async with database.transaction() as connection:
         await suppressions.add(connection, keyring, person)
-    found, told_of = await lookups.known.find_many(kind, [person, other])
+    found, told_of = await lookups.offline_answers.find_many(kind, [person, other])
     async with database.transaction() as connection:
         await suppressions.remove(connection, keyring, person)
     assert isinstance(found, LookupResult) and suppressed(found.outcomes) and found.credits == 0
@@ -155,15 +155,15 @@ async def test_a_source_in_the_network_is_left_to_who_can_ask_it_unless_it_is_no
     open_lookups: Open,
 ) -> None:
     lookups = await open_lookups(local_only=False)
-    assert await lookups.known.find_many("ip", ["8.8.8.8"]) == [None]
-    assert None not in await lookups.known.find_many("ip", ["8.8.8.8"], fields=["location.city"])
+    assert await lookups.offline_answers.find_many("ip", ["8.8.8.8"]) == [None]
+    assert None not in await lookups.offline_answers.find_many("ip", ["8.8.8.8"], fields=["location.city"])
 
 
 async def test_what_is_kept_of_a_source_is_told_without_asking_it_again(world: World) -> None:
     provider = await world.provider("a", a__value=1)
     first, second = await world.process(spec("a")), await world.process(spec("a"))
     single = await first.lookup("word", "apple")
-    [known, unknown] = await second.known.find_many("word", ["apple", "berry"])
+    [known, unknown] = await second.offline_answers.find_many("word", ["apple", "berry"])
     assert isinstance(known, LookupResult) and unknown is None
     assert (known.data, known.cached) == (single.data, True)
     assert len(provider.requests) == 1
@@ -177,7 +177,7 @@ async def test_a_source_that_is_known_to_fail_is_told_to_and_what_others_say_bes
     for number in range(7):
         await lookups.lookup("word", "x" * (number + 1))
     single = await lookups.lookup("word", "x")
-    [known, other] = await lookups.known.find_many("word", ["x", "y"])
+    [known, other] = await lookups.offline_answers.find_many("word", ["x", "y"])
     assert isinstance(known, LookupResult) and other is None
     assert [one["status"] for one in known.reports()] == ["error", "cached"]
     assert known.data == single.data and known.partial
@@ -189,6 +189,6 @@ async def test_a_source_that_is_known_to_be_over_its_limit_is_told_to_be(world: 
     lookups = await world.process(spec("a"))
     with pytest.raises(AllProvidersFailed):
         await lookups.lookup("word", "apple")
-    [known] = await lookups.known.find_many("word", ["apple"])
+    [known] = await lookups.offline_answers.find_many("word", ["apple"])
     assert isinstance(known, AllProvidersFailed)
     assert [one["status"] for one in known.details["providers"]] == ["rate_limited"]

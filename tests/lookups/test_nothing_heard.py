@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from database import Database
 from providers.lookup.coverage import is_heard_of
 from providers.lookup.offline_answers import lack_of
-from providers.lookup.result import LookupResult, Outcome
+from providers.lookup.result import LookupResult, SourceResult
 from providers.registry import KINDS
 from providers.sources.base import RemoteSource
 from sealing import Keyring
@@ -149,29 +149,29 @@ async def test_what_no_source_has_answered_costs_nothing(
     assert (shown["balance"], shown["held"], shown["used"]) == (50, 0, 0)
 
 
-def heard_of(kind: str, **outcomes: Outcome) -> LookupResult:
+def heard_of(kind: str, **outcomes: SourceResult) -> LookupResult:
     """The answer where these sources have answered so, and all others have failed."""
-    failed = Outcome("timeout")
+    failed = SourceResult("timeout")
     sources = KINDS[kind].sources
     return answer(KINDS[kind], [(source, outcomes.get(source.spec.name, failed)) for source in sources])
 
 
-EMPTY = Outcome("empty")
+EMPTY = SourceResult("empty")
 
 
 @pytest.mark.parametrize(
     ("result", "credits"),
     [
         (heard_of("domain", dns=EMPTY), 0),
-        (heard_of("domain", dns=Outcome("ok", {"dns.a": []})), 0),
-        (heard_of("domain", rdapdomain=Outcome("ok", {"whois.registrar": "Example"})), 1),
-        (heard_of("domain", dns=Outcome("ok", {"dns.a": ["192.0.2.1"]})), 1),
+        (heard_of("domain", dns=SourceResult("ok", {"dns.a": []})), 0),
+        (heard_of("domain", rdapdomain=SourceResult("ok", {"whois.registrar": "Example"})), 1),
+        (heard_of("domain", dns=SourceResult("ok", {"dns.a": ["192.0.2.1"]})), 1),
         (heard_of("username", gitlab=EMPTY), 1),
         (heard_of("username"), 0),
         (heard_of("websearch", wikipedia=EMPTY), 1),
         (heard_of("websearch"), 0),
         (heard_of("email", gravatar=EMPTY), 0),
-        (heard_of("email", gravatar=Outcome("ok", {"name": "Ada"})), 1),
+        (heard_of("email", gravatar=SourceResult("ok", {"name": "Ada"})), 1),
         (heard_of("company", gleif=EMPTY), 0),
         (heard_of("darkweb", ahmia=EMPTY), 0),
     ],
@@ -181,13 +181,13 @@ def test_what_was_heard_costs_by_what_is_delivered(result: LookupResult, credits
     assert (lack_of(result) is None) == result.heard
 
 
-STALE = Outcome("cached", {"threat.abuse_score": 3}, stale=True)
+STALE = SourceResult("cached", {"threat.abuse_score": 3}, stale=True)
 
 
 @pytest.mark.parametrize(
     ("tracked", "outcome", "heard"),
     [
-        ("threat.abuse_score", Outcome("ok", {"threat.abuse_score": 3}), True),
+        ("threat.abuse_score", SourceResult("ok", {"threat.abuse_score": 3}), True),
         ("threat.abuse_score", EMPTY, True),
         ("threat.abuse_score", STALE, False),
         ("verdict.level", EMPTY, True),
@@ -195,7 +195,7 @@ STALE = Outcome("cached", {"threat.abuse_score": 3}, stale=True)
     ],
 )
 def test_a_target_is_heard_when_a_source_of_a_tracked_field_has_answered_now(
-    tracked: str, outcome: Outcome, heard: bool
+    tracked: str, outcome: SourceResult, heard: bool
 ) -> None:
     result = heard_of("ip", abuseipdb=outcome)
     assert is_heard_of(KINDS["ip"], result.outcomes, [tracked]) == heard

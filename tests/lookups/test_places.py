@@ -11,7 +11,7 @@ from providers.ip import dbip
 from providers.ip.distance import kilometres
 from providers.ip.kind import KIND
 from providers.lookup.composition import compose
-from providers.lookup.result import LookupResult, Outcome
+from providers.lookup.result import LookupResult, SourceResult
 from providers.sources.wellknown import table
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -21,16 +21,16 @@ BERLIN = {
     "timezone.name": "Europe/Berlin",
 }  # fmt: skip
 MUNICH = {"location.city": "Munich", "location.latitude": 48.137, "location.longitude": 11.575}
-OFF = Outcome("skipped", detail="disabled")
+OFF = SourceResult("skipped", detail="disabled")
 
 
 def of(address: str = "193.0.6.139", **said: dict[str, Any]) -> LookupResult:
     """The answer where these sources say so; the data on this machine that needs no fetching is asked."""
     query = KIND.normalise(address, "")
-    told = {name: Outcome("ok", fields) for name, fields in said.items()}
+    told = {name: SourceResult("ok", fields) for name, fields in said.items()}
     wellknown = next(source for source in KIND.sources if source.spec.name == "wellknown")
     known = wellknown.find(query, None)  # pyright: ignore
-    told["wellknown"] = Outcome("ok" if known else "empty", {path: v for path, v in known.items() if v})
+    told["wellknown"] = SourceResult("ok" if known else "empty", {path: v for path, v in known.items() if v})
     outcomes = [(source, told.get(source.spec.name, OFF)) for source in KIND.sources]
     return compose(KIND, query, outcomes, NOW)
 

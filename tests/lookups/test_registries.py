@@ -151,7 +151,7 @@ async def test_a_warning_says_that_the_pace_is_that_of_a_registry(
     on = settings.model_copy(update={"local_only": False})
     async with Outbound(on) as outbound:
         lookups = Lookups(on, database, keyring, outbound)
-        asked = lookups.asked_for("domain", ["whois.registrar"])
+        asked = lookups.select_sources("domain", ["whois.registrar"])
     messages = [one["message"] for one in warnings_of_monitor(asked, 1_000, 28 * 86_400)]
     assert messages[0].startswith(
         "rdapdomain allows 60 requests in 60 s to each registry: 1,000 targets of one registry take "

@@ -19,7 +19,7 @@ from providers.lookup import samples
 from providers.lookup.composition import compose
 from providers.lookup.coverage import unheard_fields
 from providers.lookup.offline_answers import lack_of
-from providers.lookup.result import NO_DATA, LookupResult, Outcome, within
+from providers.lookup.result import NO_DATA, LookupResult, SourceResult, within
 from providers.registry import KINDS, lookup_fields
 from providers.sources import verdicts
 from providers.sources.base import Kind, RemoteSource, Source
@@ -29,15 +29,15 @@ from tests.stacks import eventually
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 SILENT = [
-    *(Outcome(status, detail="x") for status in sorted(FAILURES)),
-    Outcome("skipped", detail=NO_DATA),
-    Outcome("cached", stale=True),
+    *(SourceResult(status, detail="x") for status in sorted(FAILURES)),
+    SourceResult("skipped", detail=NO_DATA),
+    SourceResult("cached", stale=True),
 ]
 # Not a claim that there is nothing, although it is zero or false.
 PLAIN_VALUES = {"location.longitude", "location.latitude", "timezone.utc_offset", "result_count", "checked"}
 
 
-def answer(kind: Kind, outcomes: list[tuple[Source, Outcome]]) -> LookupResult:
+def answer(kind: Kind, outcomes: list[tuple[Source, SourceResult]]) -> LookupResult:
     return compose(kind, kind.normalise(kind.example, ""), outcomes, NOW)
 
 
@@ -51,13 +51,18 @@ def leaves(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> tuple[Kind, list[tuple[Source, Outcome]]]:
+def stories(draw: st.DrawFn) -> tuple[Kind, list[tuple[Source, SourceResult]]]:
     """A kind, and what became of each of its sources: knows nothing, or says no to all, or is silent."""
     kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
-    outcomes: list[tuple[Source, Outcome]] = []
+    outcomes: list[tuple[Source, SourceResult]] = []
     for source in kind.sources:
         noes = {path: False for path in source.fields if _is_flag(kind, path)}
-        said = [Outcome("empty"), Outcome("ok", noes), Outcome("skipped", detail="no_key"), *SILENT]
+        said = [
+            SourceResult("empty"),
+            SourceResult("ok", noes),
+            SourceResult("skipped", detail="no_key"),
+            *SILENT,
+        ]
         outcomes.append((source, draw(st.sampled_from(said))))
     return kind, outcomes
 
@@ -68,7 +73,7 @@ def _is_flag(kind: Kind, path: str) -> bool:
 
 @given(stories())
 def test_nothing_is_none_or_false_before_everyone_who_could_know_has_answered(
-    story: tuple[Kind, list[tuple[Source, Outcome]]],
+    story: tuple[Kind, list[tuple[Source, SourceResult]]],
 ) -> None:
     kind, outcomes = story
     result = answer(kind, outcomes)
@@ -86,14 +91,16 @@ def test_nothing_is_none_or_false_before_everyone_who_could_know_has_answered(
     assert "No known" not in str(result.data.get("message")) or not could
 
 
-def of_breaches(**outcomes: Outcome) -> LookupResult:
-    told = [(source, outcomes.get(source.spec.name, Outcome("empty"))) for source in BREACH.sources]
+def of_breaches(**outcomes: SourceResult) -> LookupResult:
+    told = [(source, outcomes.get(source.spec.name, SourceResult("empty"))) for source in BREACH.sources]
     return answer(BREACH, told)
 
 
 @pytest.mark.parametrize("silent", SILENT, ids=lambda outcome: f"{outcome.status}-{outcome.detail}")
 @pytest.mark.parametrize("name", [source.spec.name for source in BREACH.sources])
-def test_one_source_that_is_silent_leaves_a_zero_unheard_and_is_named(name: str, silent: Outcome) -> None:
+def test_one_source_that_is_silent_leaves_a_zero_unheard_and_is_named(
+    name: str, silent: SourceResult
+) -> None:
     result = of_breaches(**{name: silent})
     assert (result.data["breaches"], result.partial) == (0, True)
     assert result.data["message"].endswith(f"There may be more: no answer from {name}.")
@@ -109,11 +116,14 @@ def test_without_a_breach_there_is_none_once_everyone_has_answered() -> None:
 
 @pytest.mark.parametrize(
     ("others", "code"),
-    [(Outcome("timeout"), "all_providers_failed"), (Outcome("skipped", detail="disabled"), "no_provider")],
+    [
+        (SourceResult("timeout"), "all_providers_failed"),
+        (SourceResult("skipped", detail="disabled"), "no_provider"),
+    ],
     ids=["failed", "switched off"],
 )
 def test_nothing_of_another_sort_of_data_is_no_answer_where_nobody_who_could_know_has_given_one(
-    others: Outcome, code: str
+    others: SourceResult, code: str
 ) -> None:
     result = of_breaches(hibp=others, xposedornot=others, leakcheck=others)
     refusal = lack_of(result)
@@ -124,12 +134,12 @@ def test_nothing_of_another_sort_of_data_is_no_answer_where_nobody_who_could_kno
 DARKWEB = KINDS["darkweb"]
 
 
-def of_mentions(**outcomes: Outcome) -> LookupResult:
-    off = Outcome("skipped", detail="no_key")
+def of_mentions(**outcomes: SourceResult) -> LookupResult:
+    off = SourceResult("skipped", detail="no_key")
     return answer(DARKWEB, [(source, outcomes.get(source.spec.name, off)) for source in DARKWEB.sources])
 
 
-FOUND = Outcome("ok", {"results": [mention("ahmia", title="A page", body=None)], "total": 1})
+FOUND = SourceResult("ok", {"results": [mention("ahmia", title="A page", body=None)], "total": 1})
 
 
 @pytest.mark.parametrize(
@@ -137,14 +147,14 @@ FOUND = Outcome("ok", {"results": [mention("ahmia", title="A page", body=None)],
     [
         ({"ahmia": FOUND}, 1, "One mention was found.", False),
         (
-            {"ahmia": FOUND, "intelx": Outcome("timeout")},
+            {"ahmia": FOUND, "intelx": SourceResult("timeout")},
             1,
             "One mention was found. There may be more: no answer from intelx.",
             False,
         ),
-        ({"ahmia": Outcome("empty")}, 0, "No mentions were found.", False),
+        ({"ahmia": SourceResult("empty")}, 0, "No mentions were found.", False),
         (
-            {"ahmia": Outcome("empty"), "intelx": Outcome("rate_limited")},
+            {"ahmia": SourceResult("empty"), "intelx": SourceResult("rate_limited")},
             0,
             "No mentions were found. There may be more: no answer from intelx.",
             True,
@@ -152,7 +162,7 @@ FOUND = Outcome("ok", {"results": [mention("ahmia", title="A page", body=None)],
     ],
 )
 def test_mentions_are_counted_by_those_who_have_answered_and_the_silent_are_named(
-    outcomes: dict[str, Outcome], total: int, message: str, unheard: bool
+    outcomes: dict[str, SourceResult], total: int, message: str, unheard: bool
 ) -> None:
     result = of_mentions(**outcomes)
     assert (result.data["total"], result.data["message"]) == (total, message)
@@ -161,7 +171,7 @@ def test_mentions_are_counted_by_those_who_have_answered_and_the_silent_are_name
 
 
 def test_of_breaches_that_are_known_it_is_said_that_there_may_be_more() -> None:
-    result = of_breaches(hibp=Outcome("ok", {"services": ["Adobe"]}), leakcheck=Outcome("timeout"))
+    result = of_breaches(hibp=SourceResult("ok", {"services": ["Adobe"]}), leakcheck=SourceResult("timeout"))
     assert result.data["breaches"] == 1
     assert result.data["message"].endswith("There may be more: no answer from leakcheck.")
 
@@ -169,33 +179,35 @@ def test_of_breaches_that_are_known_it_is_said_that_there_may_be_more() -> None:
 IP = KINDS["ip"]
 
 
-def of_ip(**outcomes: Outcome) -> LookupResult:
-    off = Outcome("skipped", detail="disabled")
+def of_ip(**outcomes: SourceResult) -> LookupResult:
+    off = SourceResult("skipped", detail="disabled")
     return answer(IP, [(source, outcomes.get(source.spec.name, off)) for source in IP.sources])
 
 
 def test_a_false_is_unknown_while_a_list_that_could_lift_it_is_missing() -> None:
-    said = Outcome("ok", {"threat.is_tor": False, "threat.abuse_score": 0})
+    said = SourceResult("ok", {"threat.is_tor": False, "threat.abuse_score": 0})
     assert of_ip(abuseipdb=said).data["threat"]["is_tor"] is False
-    missing = of_ip(abuseipdb=said, tor=Outcome("skipped", detail=NO_DATA))
+    missing = of_ip(abuseipdb=said, tor=SourceResult("skipped", detail=NO_DATA))
     assert (missing.data["threat"]["is_tor"], missing.partial) == (None, True)
     assert "threat.is_tor" not in missing.sources
 
 
 def test_a_true_stands_whoever_is_silent() -> None:
-    result = of_ip(abuseipdb=Outcome("ok", {"threat.is_tor": True}), tor=Outcome("skipped", detail=NO_DATA))
+    result = of_ip(
+        abuseipdb=SourceResult("ok", {"threat.is_tor": True}), tor=SourceResult("skipped", detail=NO_DATA)
+    )
     assert result.data["threat"]["is_tor"] is True
 
 
 def test_a_zero_of_some_time_ago_does_not_stand_in() -> None:
     kept = {"threat.distinct_users": 0, "threat.usage_type": "Data Center", "threat.is_whitelisted": False}
-    result = of_ip(abuseipdb=Outcome("cached", kept, stale=True))
+    result = of_ip(abuseipdb=SourceResult("cached", kept, stale=True))
     told = result.data["threat"]
     assert (told["distinct_users"], told["is_whitelisted"], told["usage_type"]) == (None, None, "Data Center")
 
 
 def test_what_one_source_names_twice_counts_once() -> None:
-    result = of_breaches(leakcheck=Outcome("ok", {"services": ["Last.fm", "LastFM", ""]}))
+    result = of_breaches(leakcheck=SourceResult("ok", {"services": ["Last.fm", "LastFM", ""]}))
     assert (result.data["breaches"], result.data["services"]) == (1, ["Last.fm"])
 
 
@@ -206,7 +218,7 @@ def test_one_company_is_no_conflict_whatever_its_legal_form_and_spelling() -> No
         "cloud": {"company.name": "CLOUDFLARE INC"},
         "rdap": {"company.name": "APNIC and Cloudflare DNS Resolver project"},
     }
-    result = of_ip(**{name: Outcome("ok", fields) for name, fields in said.items()})
+    result = of_ip(**{name: SourceResult("ok", fields) for name, fields in said.items()})
     assert (result.data["asn"]["name"], result.data["company"]["name"]) == ("Cloudflare", "Cloudflare")
     assert result.sources["asn.name"] == ["abstractip", "asn"]
     assert result.sources["company.name"] == ["abstractip", "cloud"]
@@ -217,25 +229,27 @@ def test_one_company_is_no_conflict_whatever_its_legal_form_and_spelling() -> No
 
 
 @st.composite
-def choices(draw: st.DrawFn) -> tuple[Kind, list[tuple[Source, Outcome]], str]:
+def choices(draw: st.DrawFn) -> tuple[Kind, list[tuple[Source, SourceResult]], str]:
     """A kind, what became of each of its sources, and one field that is wanted."""
     kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
     known = samples.fields_of(kind)
-    outcomes: list[tuple[Source, Outcome]] = []
+    outcomes: list[tuple[Source, SourceResult]] = []
     for source in kind.sources:
         could = sorted(source.fields & known.keys())
         told = {path: known[path] for path in could if draw(st.booleans())}
-        outcomes.append((source, draw(st.sampled_from([Outcome("ok", told), Outcome("empty"), *SILENT]))))
+        outcomes.append(
+            (source, draw(st.sampled_from([SourceResult("ok", told), SourceResult("empty"), *SILENT])))
+        )
     return kind, outcomes, draw(st.sampled_from(sorted(lookup_fields()[kind.name])))
 
 
 @given(choices())
 def test_a_pruned_answer_says_the_same_as_the_whole(
-    choice: tuple[Kind, list[tuple[Source, Outcome]], str],
+    choice: tuple[Kind, list[tuple[Source, SourceResult]], str],
 ) -> None:
     kind, outcomes, field = choice
     needed = kind.needed([field])
-    unwanted = Outcome("skipped", detail="not_wanted")
+    unwanted = SourceResult("skipped", detail="not_wanted")
     asked = [
         (source, outcome if any(within(path, needed) for path in source.fields) else unwanted)
         for source, outcome in outcomes
@@ -265,7 +279,10 @@ def test_what_is_paid_for_is_what_is_delivered(
 ) -> None:
     chosen = KINDS[kind]
     told = [
-        (source, Outcome("ok", said[source.spec.name]) if source.spec.name in said else Outcome("empty"))
+        (
+            source,
+            SourceResult("ok", said[source.spec.name]) if source.spec.name in said else SourceResult("empty"),
+        )
         for source in chosen.sources
     ]
     query = chosen.normalise(chosen.example, "")
@@ -293,14 +310,14 @@ def test_what_is_paid_for_is_what_is_delivered(
 def test_an_address_is_judged_by_the_worst_that_is_seen(
     said: dict[str, dict[str, Any]], level: str, codes: list[str]
 ) -> None:
-    verdict = of_ip(**{name: Outcome("ok", fields) for name, fields in said.items()}).data["verdict"]
+    verdict = of_ip(**{name: SourceResult("ok", fields) for name, fields in said.items()}).data["verdict"]
     assert (verdict["level"], [reason["code"] for reason in verdict["reasons"]]) == (level, codes)
     assert {reason["source"] for reason in verdict["reasons"]} <= said.keys()
 
 
 @pytest.mark.parametrize("silent", SILENT, ids=lambda outcome: f"{outcome.status}-{outcome.detail}")
-def test_nothing_is_clean_while_one_is_silent_who_could_say_otherwise(silent: Outcome) -> None:
-    said = Outcome("ok", {"threat.abuse_score": 3})
+def test_nothing_is_clean_while_one_is_silent_who_could_say_otherwise(silent: SourceResult) -> None:
+    said = SourceResult("ok", {"threat.abuse_score": 3})
     assert of_ip(abuseipdb=said, spamhaus=silent).data["verdict"]["level"] == "unknown"
     assert of_ip(abuseipdb=said, ptr=silent).data["verdict"]["level"] == "clean"
 
@@ -309,9 +326,9 @@ def test_a_reason_names_those_who_say_so_themselves() -> None:
     said = {"hudsonrock": ["Infostealer malware"], "hibp": ["Adobe"]}
     kind = KINDS["email"]
     told = [
-        (source, Outcome("ok", {"breach.services": said[source.spec.name]}))
+        (source, SourceResult("ok", {"breach.services": said[source.spec.name]}))
         if source.spec.name in said
-        else (source, Outcome("empty"))
+        else (source, SourceResult("empty"))
         for source in kind.sources
     ]
     assert answer(kind, told).data["verdict"] == {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from providers.lookup.composition import compose
-from providers.lookup.result import Outcome
+from providers.lookup.result import SourceResult
 from providers.registry import KINDS
 from providers.sources.verdicts import DOMAIN, EMAIL, IP
 from providers.sources.wellknown import table
@@ -18,13 +18,13 @@ from providers.sources.wellknown import table
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 BAD: list[dict[str, Any]] = json.loads(Path(__file__).with_name("known_bad.json").read_text())
 Said = dict[str, dict[str, Any]]
-OFF = Outcome("skipped", detail="disabled")
+OFF = SourceResult("skipped", detail="disabled")
 
 
-def verdict(kind: str, said: Said, target: str = "", **silent: Outcome) -> dict[str, Any]:
+def verdict(kind: str, said: Said, target: str = "", **silent: SourceResult) -> dict[str, Any]:
     """The verdict where these sources say so, some are silent, and all others are off."""
     chosen = KINDS[kind]
-    told = silent | {name: Outcome("ok", _known(fields)) for name, fields in said.items()}
+    told = silent | {name: SourceResult("ok", _known(fields)) for name, fields in said.items()}
     assert told.keys() <= {source.spec.name for source in chosen.sources}
     outcomes = [(source, told.get(source.spec.name, OFF)) for source in chosen.sources]
     query = chosen.normalise(target or chosen.example, "")
@@ -204,7 +204,7 @@ def test_each_sign_has_a_name_of_its_own_and_a_weight_that_fits_its_sort(signs: 
 # Who is silent
 
 
-TIMEOUT = Outcome("timeout")
+TIMEOUT = SourceResult("timeout")
 
 
 def test_what_is_clean_beyond_doubt_is_so_while_somebody_is_silent() -> None:

@@ -15,7 +15,7 @@ from models.monitors.queue import Chunk, TargetResult
 from providers.lookup.composition import compose
 from providers.lookup.offline_answers import lack_of
 from providers.lookup.replay import WHOLE
-from providers.lookup.result import Outcome
+from providers.lookup.result import SourceResult
 from providers.registry import KINDS
 from providers.sources.base import Kind, Source
 from services.target_comparison import Stored, Watching
@@ -36,9 +36,13 @@ SOURCES = {
 _NUMBERS = ("threat.abuse_score", "malware.reputation", "threat.malicious_count")
 _EXACT = (*_NUMBERS, "ssl.issuer")
 _SILENCES = {
-    "failed": (Outcome("timeout"), Outcome("error", detail="cooling_down"), Outcome("auth_failed")),
-    "quota": (Outcome("rate_limited", retry_after=60.0),),
-    "no_key": (Outcome("skipped", detail="no_key"),),
+    "failed": (
+        SourceResult("timeout"),
+        SourceResult("error", detail="cooling_down"),
+        SourceResult("auth_failed"),
+    ),
+    "quota": (SourceResult("rate_limited", retry_after=60.0),),
+    "no_key": (SourceResult("skipped", detail="no_key"),),
 }
 
 
@@ -78,7 +82,7 @@ class Simulation:
             if path != "whois.created" and self.chance.random() < 0.2:
                 self.world[path] = self._value(path)
         silent: dict[str, str] = {}
-        outcomes: list[tuple[Source, Outcome]] = []
+        outcomes: list[tuple[Source, SourceResult]] = []
         for source in self.kind.sources:
             outcomes.append((source, self._outcome(source.spec.name, silent)))
         result = compose(self.kind, self.query, outcomes, datetime.now(UTC), limit=WHOLE)
@@ -91,11 +95,11 @@ class Simulation:
         if found.baseline is not None and found.content_hash is not None:
             self.stored = found.content_hash, found.baseline.encode()
 
-    def _outcome(self, name: str, silent: dict[str, str]) -> Outcome:
+    def _outcome(self, name: str, silent: dict[str, str]) -> SourceResult:
         if name not in self.sources:
-            return Outcome("skipped", detail="disabled")
+            return SourceResult("skipped", detail="disabled")
         if self.chance.random() < 0.6:
-            return Outcome("ok", {path: self.world[path] for path in self.sources[name]})
+            return SourceResult("ok", {path: self.world[path] for path in self.sources[name]})
         silent[name] = self.chance.choice(list(_SILENCES))
         return self.chance.choice(_SILENCES[silent[name]])
 

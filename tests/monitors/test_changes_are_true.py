@@ -18,16 +18,16 @@ from models.monitors.forms import ComparisonRule
 from models.monitors.snapshots import Said, Snapshot, carry_over
 from providers.lookup.composition import compose
 from providers.lookup.replay import WHOLE, filled_up, said
-from providers.lookup.result import NO_DATA, NOT_ASKED, Outcome, Outcomes
+from providers.lookup.result import NO_DATA, NOT_ASKED, SourceResult, SourceResults
 from providers.sources.base import Fields, Kind, Source
 from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, exact_watch, shuffled, value, world
 
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 RUNS = 3_000
 SILENT = [
-    *(Outcome(status) for status in sorted(FAILURES)),
-    *(Outcome("skipped", detail=detail) for detail in (NO_DATA, NOT_ASKED)),
-    Outcome("cached", stale=True),
+    *(SourceResult(status) for status in sorted(FAILURES)),
+    *(SourceResult("skipped", detail=detail) for detail in (NO_DATA, NOT_ASKED)),
+    SourceResult("cached", stale=True),
 ]
 
 
@@ -75,19 +75,19 @@ class Target:
         self.last = found.snapshot
         return found
 
-    def outcomes(self) -> Outcomes:
+    def outcomes(self) -> SourceResults:
         """What becomes of the sources this time: now and then nobody answers, often everyone."""
         share = self.chance.choice((0.0, 0.3, 0.7, 1.0))
         return [(source, self.outcome(source, self.chance.random() < share)) for source in self.kind.sources]
 
-    def outcome(self, source: Source, answers: bool) -> Outcome:
+    def outcome(self, source: Source, answers: bool) -> SourceResult:
         words = self.truth[source.spec.name]
         if answers and self.chance.random() < 0.7:
-            return Outcome(self.chance.choice(("ok", "cached")) if words else "empty", words)
+            return SourceResult(self.chance.choice(("ok", "cached")) if words else "empty", words)
         if answers:  # but not wholly: of some fields it has something else, or nothing
             unsure = {path for path in source.fields if self.chance.random() < 0.5}
             parts = {path: value(self.kind, path, self.chance) for path in unsure if path in words}
-            return Outcome("ok", words | parts, unsure=frozenset(unsure))
+            return SourceResult("ok", words | parts, unsure=frozenset(unsure))
         silent = self.chance.choice(SILENT)
         if silent.stale:  # what it said some time ago may be anything
             path = self.chance.choice(sorted(source.fields))

@@ -20,7 +20,7 @@ from models.webhooks.endpoints import EndpointSettings
 from providers.lookup.composition import compose
 from providers.lookup.coverage import silences
 from providers.lookup.offline_answers import lack_of
-from providers.lookup.result import Outcome
+from providers.lookup.result import SourceResult
 from providers.registry import KINDS
 from sealing import Keyring
 from services.target_comparison import Watching
@@ -147,15 +147,16 @@ async def test_a_run_in_which_nobody_was_heard_names_all(
 def test_each_silence_has_its_reason() -> None:
     kind = KINDS["ip"]
     outcomes = {
-        "greynoise": Outcome("rate_limited", detail="http_429"),
-        "abuseipdb": Outcome("cached", stale=True, failure="rate_limited"),
-        "virustotal": Outcome("skipped", detail="no_key"),
-        "abstractip": Outcome("skipped", detail="disabled"),
-        "dbip": Outcome("skipped", detail="no_data"),
-        "ptr": Outcome("timeout"),
+        "greynoise": SourceResult("rate_limited", detail="http_429"),
+        "abuseipdb": SourceResult("cached", stale=True, failure="rate_limited"),
+        "virustotal": SourceResult("skipped", detail="no_key"),
+        "abstractip": SourceResult("skipped", detail="disabled"),
+        "dbip": SourceResult("skipped", detail="no_data"),
+        "ptr": SourceResult("timeout"),
     }
     given = [
-        (source, outcomes.get(source.spec.name, Outcome("empty", detail=None))) for source in kind.sources
+        (source, outcomes.get(source.spec.name, SourceResult("empty", detail=None)))
+        for source in kind.sources
     ]
     assert silences(kind, given, {"threat", "malware", "hostname", "location", "security"}) == {
         "greynoise": "limited", "abuseipdb": "limited", "virustotal": "no_key", "dbip": "no_data",
@@ -173,10 +174,10 @@ def watching(*, tracked: Sequence[str] = (), heard_before: Sequence[str] = ()) -
     return Watching(chunk, patient=True)
 
 
-def judged(watching: Watching, **outcomes: Outcome) -> TargetResult:
+def judged(watching: Watching, **outcomes: SourceResult) -> TargetResult:
     """What is recorded of a target of which AbuseIPDB says something, and these sources this."""
-    known = Outcome("ok", {"threat.abuse_score": 3})
-    off = Outcome("skipped", detail="disabled")
+    known = SourceResult("ok", {"threat.abuse_score": 3})
+    off = SourceResult("skipped", detail="disabled")
     given = [
         (source, outcomes.get(source.spec.name, known if source.spec.name == "abuseipdb" else off))
         for source in watching.kind.sources
@@ -199,7 +200,7 @@ def test_a_source_without_a_key_is_named_as_one_that_never_had_it_or_lost_it(
 ) -> None:
     found = judged(
         watching(tracked=tracked, heard_before=heard_before),
-        virustotal=Outcome("skipped", detail="no_key"),
+        virustotal=SourceResult("skipped", detail="no_key"),
     )
     silent = {one["source"]: one["why"] for one in orjson.loads(found.silent or "[]")}
     assert silent == ({} if reason is None else {"virustotal": reason})
@@ -207,24 +208,24 @@ def test_a_source_without_a_key_is_named_as_one_that_never_had_it_or_lost_it(
 
 def test_a_source_that_is_left_out_is_named() -> None:
     watch = watching()
-    found = judged(watch, rdap=Outcome("skipped", detail="bulk_use"))
+    found = judged(watch, rdap=SourceResult("skipped", detail="bulk_use"))
     assert orjson.loads(found.silent or "") == [{"source": "rdap", "since": None, "why": "bulk_use"}]
     assert watch.absent == {"rdap": "bulk_use"}
 
 
 def test_a_source_that_refuses_for_ever_is_not_waited_for_and_named() -> None:
     watch = watching()
-    refusing = Outcome("rate_limited", detail="refusing", retry_after=3600.0)
+    refusing = SourceResult("rate_limited", detail="refusing", retry_after=3600.0)
     found = judged(watch, greynoise=refusing)
     assert orjson.loads(found.silent or "") == [{"source": "greynoise", "since": None, "why": "limited"}]
     assert found.unheard
-    limited = Outcome("rate_limited", detail="rate_limited", retry_after=60.0)
+    limited = SourceResult("rate_limited", detail="rate_limited", retry_after=60.0)
     assert orjson.loads(judged(watch, greynoise=limited).silent or "")[0]["why"] == "quota"
 
 
 def test_a_registry_that_is_over_its_limit_has_its_own_targets_wait_alone() -> None:
     watch = watching()
-    limited = Outcome("rate_limited", retry_after=7.0, server="rdap.arin.net")
+    limited = SourceResult("rate_limited", retry_after=7.0, server="rdap.arin.net")
     given = [(source, limited) for source in watch.kind.sources if source.spec.name == "rdap"]
     result = compose(watch.kind, watch.kind.normalise("8.8.8.8", ""), given, datetime.now(UTC))
     assert watch.waits_of(result) == {"rdap/rdap.arin.net": 7.0}

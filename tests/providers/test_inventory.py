@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from embedded import doctor
-from providers.dataset_inventory import Stock, take_stock
-from providers.dataset_refresh import Fetched, fetch
+from providers.dataset_inventory import DatasetStatus, take_stock
+from providers.dataset_refresh import FetchResult, fetch
 from providers.datasets import installed
 from providers.ip import tor
 from providers.ip.kind import normalise
@@ -58,7 +58,7 @@ def settings(data: Path, publisher: Publisher) -> Settings:
     return Settings.model_validate({"data": data, "providers": {"tor": {"base_url": publisher.url}}})
 
 
-async def run(data: Path, publisher: Publisher, *, if_missing: bool = False) -> Fetched:
+async def run(data: Path, publisher: Publisher, *, if_missing: bool = False) -> FetchResult:
     datasets = {"tor": tor.DATASET}
     (result,) = await fetch(
         settings(data, publisher), if_missing=if_missing, report=lambda _: None, datasets=datasets
@@ -77,7 +77,7 @@ def age(data: Path, *, days: int) -> None:
     path.write_text(installed.Manifest(datasets={"tor": older}).model_dump_json())
 
 
-def stock(data: Path) -> Stock:
+def stock(data: Path) -> DatasetStatus:
     return next(one for one in take_stock(Settings.model_validate({"data": data})) if one.name == "tor")
 
 

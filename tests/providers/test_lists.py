@@ -14,7 +14,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.dataset_refresh import Fetched, fetch
+from providers.dataset_refresh import FetchResult, fetch
 from providers.datasets import installed
 from providers.datasets.downloads import Dataset
 from providers.datasets.lists import merged
@@ -150,7 +150,7 @@ async def publishers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncGe
     await runner.cleanup()
 
 
-async def run(data: Path, url: str, *, if_missing: bool = False) -> dict[str, Fetched]:
+async def run(data: Path, url: str, *, if_missing: bool = False) -> dict[str, FetchResult]:
     datasets: dict[str, Dataset] = {name: module.DATASET for name, module in MODULES.items()}
     providers = {name: {"base_url": url} for name in datasets}
     settings = Settings.model_validate({"data": data, "providers": providers})

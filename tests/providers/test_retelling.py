@@ -13,7 +13,7 @@ from providers.darkweb.mentions import mention
 from providers.lookup.composition import compose
 from providers.lookup.coverage import unheard_fields
 from providers.lookup.replay import editions, filled_up, retell, said
-from providers.lookup.result import NO_DATA, NOT_ASKED, SUPPRESSED, Outcome, Outcomes
+from providers.lookup.result import NO_DATA, NOT_ASKED, SUPPRESSED, SourceResult, SourceResults
 from providers.lookup.source_status import OFF
 from providers.registry import KINDS
 from providers.sources.base import Fields
@@ -24,34 +24,36 @@ QUERY = DOMAIN.normalise("example.com", "")
 AMBER: Fields = {"whois.registrar": "amber"}
 
 
-def outcomes(**known: Outcome) -> Outcomes:
+def outcomes(**known: SourceResult) -> SourceResults:
     """Of all sources of domains: these, and the others not asked."""
-    absent = Outcome("skipped", detail=NOT_ASKED)
+    absent = SourceResult("skipped", detail=NOT_ASKED)
     return [(source, known.get(source.spec.name, absent)) for source in DOMAIN.sources]
 
 
-@pytest.mark.parametrize("outcome", [Outcome("ok", AMBER), Outcome("cached", AMBER), Outcome("empty")])
-def test_a_source_has_spoken_that_has_answered(outcome: Outcome) -> None:
+@pytest.mark.parametrize(
+    "outcome", [SourceResult("ok", AMBER), SourceResult("cached", AMBER), SourceResult("empty")]
+)
+def test_a_source_has_spoken_that_has_answered(outcome: SourceResult) -> None:
     assert said(outcomes(rdapdomain=outcome)) == {"rdapdomain": outcome.fields}
 
 
 @pytest.mark.parametrize(
     "outcome",
     [
-        Outcome("timeout"),
-        Outcome("rate_limited"),
-        Outcome("auth_failed"),
-        Outcome("bad_response"),
-        Outcome("error"),
-        Outcome("rejected"),
-        Outcome("cached", AMBER, stale=True),
-        Outcome("skipped", detail=NO_DATA),
-        Outcome("skipped", detail=NOT_ASKED),
+        SourceResult("timeout"),
+        SourceResult("rate_limited"),
+        SourceResult("auth_failed"),
+        SourceResult("bad_response"),
+        SourceResult("error"),
+        SourceResult("rejected"),
+        SourceResult("cached", AMBER, stale=True),
+        SourceResult("skipped", detail=NO_DATA),
+        SourceResult("skipped", detail=NOT_ASKED),
     ],
     ids=lambda outcome: f"{outcome.status} {outcome.detail or ''}",
 )
-def test_a_source_that_has_not_answered_says_again_what_it_said_last(outcome: Outcome) -> None:
-    now = outcomes(rdapdomain=outcome, dns=Outcome("ok", {"dns.a": ["192.0.2.1"]}))
+def test_a_source_that_has_not_answered_says_again_what_it_said_last(outcome: SourceResult) -> None:
+    now = outcomes(rdapdomain=outcome, dns=SourceResult("ok", {"dns.a": ["192.0.2.1"]}))
     assert said(now) == {"dns": {"dns.a": ["192.0.2.1"]}}
     found = compose(DOMAIN, QUERY, filled_up(now, {"rdapdomain": AMBER, "dns": {"dns.a": []}}), MOMENT)
     assert found.data["whois"]["registrar"] == "amber"
@@ -59,7 +61,7 @@ def test_a_source_that_has_not_answered_says_again_what_it_said_last(outcome: Ou
     assert found.sources["whois.registrar"] == ["rdapdomain"]
 
 
-UNSURE = Outcome(
+UNSURE = SourceResult(
     "ok", {"dns.a": ["192.0.2.1"], "dns.txt": ["part"]}, unsure=frozenset({"dns.soa", "dns.txt"})
 )
 
@@ -92,40 +94,42 @@ def test_what_could_never_be_found_out_is_unknown() -> None:
 
 def test_a_source_without_its_key_is_carried_over() -> None:
     """It may have had one before: a lost key is silence."""
-    now = outcomes(rdapdomain=Outcome("skipped", detail="no_key"))
+    now = outcomes(rdapdomain=SourceResult("skipped", detail="no_key"))
     found = compose(DOMAIN, QUERY, filled_up(now, {"rdapdomain": AMBER}), MOMENT)
     assert found.data["whois"]["registrar"] == "amber"
 
 
 @pytest.mark.parametrize("why", sorted(OFF - {"no_key"}))
 def test_a_source_that_is_switched_off_says_nothing_again(why: str) -> None:
-    now = outcomes(rdapdomain=Outcome("skipped", detail=why))
+    now = outcomes(rdapdomain=SourceResult("skipped", detail=why))
     found = compose(DOMAIN, QUERY, filled_up(now, {"rdapdomain": AMBER}), MOMENT)
     assert found.data["whois"]["registrar"] is None
     assert editions(now).keys() == {source.spec.name for source in DOMAIN.sources} - {"rdapdomain"}
 
 
 def test_an_answer_about_another_thing_is_another_edition() -> None:
-    one, other = (editions(outcomes(dns=Outcome("ok", about=about)))["dns"] for about in ("amber", "basalt"))
+    one, other = (
+        editions(outcomes(dns=SourceResult("ok", about=about)))["dns"] for about in ("amber", "basalt")
+    )
     assert one != other
 
 
 def test_nothing_is_said_again_of_a_person_who_is_suppressed() -> None:
-    now: Outcomes = [(source, Outcome("skipped", detail=SUPPRESSED)) for source in DOMAIN.sources]
+    now: SourceResults = [(source, SourceResult("skipped", detail=SUPPRESSED)) for source in DOMAIN.sources]
     found = compose(DOMAIN, QUERY, filled_up(now, {"rdapdomain": AMBER}), MOMENT)
     assert found.data["whois"]["registrar"] is None
 
 
 def test_a_source_that_never_said_anything_is_still_silent() -> None:
-    found = compose(DOMAIN, QUERY, filled_up(outcomes(rdapdomain=Outcome("timeout")), {}), MOMENT)
+    found = compose(DOMAIN, QUERY, filled_up(outcomes(rdapdomain=SourceResult("timeout")), {}), MOMENT)
     assert found.partial
 
 
 def test_an_answer_of_all_words_is_that_of_the_lookup() -> None:
     now = outcomes(
-        rdapdomain=Outcome("ok", AMBER),
-        dns=Outcome("ok", {"dns.a": ["192.0.2.1"]}),
-        urlhaus=Outcome("ok", {"threat.malicious": False}),
+        rdapdomain=SourceResult("ok", AMBER),
+        dns=SourceResult("ok", {"dns.a": ["192.0.2.1"]}),
+        urlhaus=SourceResult("ok", {"threat.malicious": False}),
     )
     assert retell(DOMAIN, QUERY, said(now), MOMENT).data == compose(DOMAIN, QUERY, now, MOMENT).data
 
@@ -149,14 +153,14 @@ def test_lists_are_told_whole() -> None:
 def test_a_zero_that_is_only_what_was_heard_of_changes_nothing() -> None:
     kind = KINDS["darkweb"]
     query, known = kind.normalise("example.com", ""), known_fields(kind.answer)
-    found = Outcome("ok", {"results": [mention("ahmia", title="A page", body=None)], "total": 1})
+    found = SourceResult("ok", {"results": [mention("ahmia", title="A page", body=None)], "total": 1})
 
-    def seen(ahmia: Outcome) -> Outcomes:
-        off = Outcome("skipped", detail="no_key")
-        told = {"ahmia": ahmia, "ransomwarelive": Outcome("empty")}
+    def seen(ahmia: SourceResult) -> SourceResults:
+        off = SourceResult("skipped", detail="no_key")
+        told = {"ahmia": ahmia, "ransomwarelive": SourceResult("empty")}
         return [(source, told.get(source.spec.name, off)) for source in kind.sources]
 
-    first, second = seen(found), seen(Outcome("timeout"))
+    first, second = seen(found), seen(SourceResult("timeout"))
     partial = compose(kind, query, second, MOMENT)
     assert (partial.data["total"], unheard_fields(kind, partial)) == (0, {"total"})
     before = carry_over(None, said(first), MOMENT, editions(first))

@@ -7,12 +7,12 @@ import pytest
 
 from providers.lookup import samples
 from providers.lookup.composition import compose
-from providers.lookup.result import NOT_ASKED, Outcome
+from providers.lookup.result import NOT_ASKED, SourceResult
 from providers.registry import KINDS
 from providers.sources.base import Kind, LocalSource, Source
 
 
-def answered(kind: Kind, outcomes: list[tuple[Source, Outcome]]) -> dict[str, Any]:
+def answered(kind: Kind, outcomes: list[tuple[Source, SourceResult]]) -> dict[str, Any]:
     query = kind.normalise(kind.example, "/x")
     return compose(kind, query, [*outcomes, *samples.added(kind, outcomes)], datetime.now(UTC)).answer()
 
@@ -44,7 +44,7 @@ def unfilled(value: Any, place: str = "") -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 def test_a_sample_fills_every_field_that_a_source_can_tell_in_the_right_shape(kind: Kind) -> None:
-    answer = answered(kind, [(source, Outcome("skipped", detail=NOT_ASKED)) for source in kind.sources])
+    answer = answered(kind, [(source, SourceResult("skipped", detail=NOT_ASKED)) for source in kind.sources])
     kind.answer.model_validate(answer)
     known = {name: answer[name] for name in sorted(answer.keys() - {"conflicts"})}
     assert unfilled(known) == NEVER.get(kind.name, [])
@@ -53,7 +53,7 @@ def test_a_sample_fills_every_field_that_a_source_can_tell_in_the_right_shape(ki
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 def test_a_sample_is_said_to_be_one(kind: Kind) -> None:
-    answer = answered(kind, [(source, Outcome("skipped", detail=NOT_ASKED)) for source in kind.sources])
+    answer = answered(kind, [(source, SourceResult("skipped", detail=NOT_ASKED)) for source in kind.sources])
     told = {source for sources in answer["sources"].values() for source in sources}
     assert told - {"computed"} == {"sample"}
     assert "sample" not in {source.spec.name for source in kind.sources}
@@ -66,10 +66,10 @@ def of_ip(name: str) -> Source:
 def test_a_sample_adds_only_what_a_source_that_was_not_asked_could_tell() -> None:
     dbip, abuse, virustotal = of_ip("dbip"), of_ip("abuseipdb"), of_ip("virustotal")
     assert isinstance(dbip, LocalSource)
-    outcomes: list[tuple[Source, Outcome]] = [
-        (dbip, Outcome("ok", {"location.city": "Berlin"})),
-        (abuse, Outcome("skipped", detail=NOT_ASKED)),
-        (virustotal, Outcome("skipped", detail="no_key")),
+    outcomes: list[tuple[Source, SourceResult]] = [
+        (dbip, SourceResult("ok", {"location.city": "Berlin"})),
+        (abuse, SourceResult("skipped", detail=NOT_ASKED)),
+        (virustotal, SourceResult("skipped", detail="no_key")),
     ]
     [(_, added)] = samples.added(KINDS["ip"], outcomes)
     assert added.fields.keys() <= abuse.fields
@@ -80,12 +80,12 @@ def test_a_sample_adds_only_what_a_source_that_was_not_asked_could_tell() -> Non
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 def test_nothing_is_added_where_no_source_is_set_up(kind: Kind) -> None:
-    outcomes = [(source, Outcome("skipped", detail="no_key")) for source in kind.sources]
+    outcomes = [(source, SourceResult("skipped", detail="no_key")) for source in kind.sources]
     assert samples.added(kind, outcomes) == []
 
 
 def test_nothing_is_added_where_every_source_has_answered() -> None:
-    outcomes: list[tuple[Source, Outcome]] = [
-        (source, Outcome("empty", detail="suppressed")) for source in KINDS["email"].sources
+    outcomes: list[tuple[Source, SourceResult]] = [
+        (source, SourceResult("empty", detail="suppressed")) for source in KINDS["email"].sources
     ]
     assert samples.added(KINDS["email"], outcomes) == []

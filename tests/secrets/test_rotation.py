@@ -23,7 +23,7 @@ from models.installation.key_rotation import BATCH, CANARY, KEPT, reseal_batch
 from models.webhooks import endpoints
 from models.webhooks.endpoints import EndpointSettings
 from sealing import Keyring
-from services.operator.administration import Resealed, reseal
+from services.operator.administration import ResealCounts, reseal
 from settings import ExitCode, Settings
 from tests.api_server import Api, Person, running
 from tests.stacks import vedette
@@ -156,7 +156,7 @@ async def test_many_are_sealed_anew_in_batches(database: Database, person: Perso
             rows,
         )
     done = await reseal(database.url, Keyring([NEW, OLD]))
-    assert done["secrets"] == Resealed(number, 0)
+    assert done["secrets"] == ResealCounts(number, 0)
     async with database.connection() as connection:
         names = [name for _, name, _ in rows]
         values = await secrets.load_values(connection, Keyring([NEW]), account, names)

@@ -10,7 +10,7 @@ import tracemalloc
 from collections.abc import AsyncGenerator
 
 from models.identifiers import new_id
-from services.disk_buffer import spooled
+from services.disk_buffer import buffer_to_disk
 from services.process_pool import ProcessPool
 from services.target_files import open_csv
 
@@ -25,7 +25,7 @@ async def _check() -> None:
     pool = ProcessPool()
     upload = await open_csv(pool, new_id(), "ip", _chunks(), None)
     tracemalloc.start()
-    async with spooled(upload.rows()) as batches:
+    async with buffer_to_disk(upload.rows()) as batches:
         count = sum([len(batch) async for batch in batches])
     print(count, tracemalloc.get_traced_memory()[1])
     await pool.close()

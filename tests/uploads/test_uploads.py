@@ -17,7 +17,7 @@ import pytest
 from models.errors import FieldError, Invalid
 from models.jobs.acceptance import RowInput
 from providers.registry import KINDS
-from services.disk_buffer import spooled
+from services.disk_buffer import buffer_to_disk
 from services.target_files import Upload, open_csv, open_targets
 from tests.api_server import shared_pool
 from tests.stacks import ROOT
@@ -243,12 +243,12 @@ def test_memory_stays_flat_however_large_the_file() -> None:
 
 async def test_all_rows_are_checked_before_the_first_is_given() -> None:
     good = "ip\n" + "8.8.8.8\n" * 3_000
-    async with spooled((await opened(good, "ip")).rows()) as batches:
+    async with buffer_to_disk((await opened(good, "ip")).rows()) as batches:
         assert [len(batch) async for batch in batches] == [1_000, 1_000, 1_000]
-    async with spooled((await opened(good, "ip")).rows()) as batches:
+    async with buffer_to_disk((await opened(good, "ip")).rows()) as batches:
         assert [row async for batch in batches for row in batch] == await rows_of(await opened(good, "ip"))
     with pytest.raises(Invalid):
-        async with spooled((await opened(good + "1,2\n", "ip")).rows()):
+        async with buffer_to_disk((await opened(good + "1,2\n", "ip")).rows()):
             pytest.fail("a row was wrong")
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from database import Database
 from providers.domain import delegation
-from providers.lookup.admission import Gates
+from providers.lookup.admission import AdmissionControl
 from providers.lookup.lookup import Lookups
 from providers.registry import KINDS
 from providers.sources.base import Fields, LocalSource, RemoteSource, SourceError
@@ -214,8 +214,8 @@ def _ask_anew(patch: pytest.MonkeyPatch) -> None:
         """Refuse nobody."""
 
     patch.setattr(Lookups, "lookup", ask)
-    patch.setattr(Gates, "admit", admit)
-    patch.setattr(Gates, "refusal", refusal)
+    patch.setattr(AdmissionControl, "admit", admit)
+    patch.setattr(AdmissionControl, "find_refusal", refusal)
 
 
 def all_off() -> dict[str, ProviderSettings]:

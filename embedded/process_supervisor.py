@@ -1,4 +1,4 @@
-"""Keeps child processes running: starts again what ends, with growing pauses, or gives up for good reason."""
+"""The supervision of child processes: it restarts ended ones, with growing pauses, or gives up."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from settings import ExitCode, StartError
 _FIRST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 1.0, 30.0
 _STEADY_SECONDS = 60.0
 _ATTEMPTS_BEFORE_READY = 3
-# With these a child says that a setting or the folder is wrong, which no second attempt mends; the other
-# two (a database, a Temporal server that is away) mean this only until the child has once worked.
+# By these codes a child reports that a setting or the folder is wrong, which no retry fixes. The other two
+# (an unreachable database or Temporal server) count so only until the child has worked once.
 _FATAL = frozenset({ExitCode.SETTING, ExitCode.PORT_TAKEN, ExitCode.DATA_FOLDER, ExitCode.SECRET_KEY})
 _FATAL_AT_FIRST = _FATAL | {ExitCode.DATABASE, ExitCode.TEMPORAL}
 
 
-class Keeper:
+class ProcessSupervisor:
     """Watches over the children of one stack."""
 
     def __init__(
@@ -29,9 +29,9 @@ class Keeper:
         """Prepare to watch.
 
         Args:
-            report: told of every end and new start.
-            on_failure: called when a child says, or shows, that it will never come up.
-            on_start: called when a child has been started again.
+            report: receives every end and restart.
+            on_failure: called when a child reports, or shows, that it will never come up.
+            on_start: called when a child has been restarted.
         """
         self._came_up: set[str] = set()
         self._report = report
@@ -43,17 +43,17 @@ class Keeper:
         """Watch a child from now on.
 
         Args:
-            start: starts it again.
-            current: the child as it runs now.
+            start: restarts it.
+            current: returns the running child.
         """
         self._tasks.append(asyncio.create_task(self._keep(start, current), name=f"keep {current().name}"))
 
     def came_up(self, *names: str) -> None:
-        """Note that these have once worked: from then on nothing but a bad setting makes us give one up."""
+        """Record that these have worked once: from then on only a bad setting makes us give one up."""
         self._came_up.update(names)
 
     async def release(self) -> None:
-        """Watch no longer, so that children can be stopped."""
+        """Stop watching, so that children can be stopped."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -83,8 +83,8 @@ class Keeper:
                 self._on_start()
 
     def _failure(self, child: Child, code: int, ends: int) -> StartError | None:
-        """Why the whole stack should stop after this end of a child, or None."""
-        words, worked = child.last_words(), child.name in self._came_up
+        """Return why the whole stack should stop after this end of a child, or None."""
+        words, worked = child.log_tail(), child.name in self._came_up
         if code in (_FATAL if worked else _FATAL_AT_FIRST):
             return StartError(words, ExitCode(code))
         if not worked and ends >= _ATTEMPTS_BEFORE_READY:

@@ -1,4 +1,4 @@
-"""`vedette persons`: the people whom lookups are about."""
+"""`vedette persons`: the people that lookups are about."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def persons_suppress(
     lift: Annotated[bool, typer.Option("--lift", help="Look the person up again.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Have nothing looked up about a person any more: every lookup answers as if nothing were known."""
+    """Suppress all lookups about a person: each answers as if nothing were known."""
     from services.operator.administration import suppress_person
 
     settings = connected_settings()
@@ -42,7 +42,7 @@ def persons_suppress(
 
 @commands.command("erase")
 def persons_erase(person: Person, as_json: Json = False) -> None:
-    """Delete the answers that are kept about a person, and list them."""
+    """Delete the stored answers about a person, and list them."""
     from services.operator.administration import erase_person
 
     settings = connected_settings()

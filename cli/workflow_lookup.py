@@ -1,4 +1,4 @@
-"""Things by their names: who types a command knows those, and not the ids."""
+"""The lookup of objects by name, because users type names and not ids."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PAGE = 100
 
 
 def find_workflow(service: Service, id_or_name: str, shown: str) -> dict[str, Any]:
-    """Find the workflow with an id or a name.
+    """Return the workflow with an id or a name.
 
     Args:
-        service: to ask.
-        id_or_name: either.
-        shown: the option or argument that it came in by.
+        service: the service to ask.
+        id_or_name: an id or a name.
+        shown: the option or argument of the input.
 
     Raises:
         BadInput: there is none, or several have the name.
@@ -30,7 +30,7 @@ def find_workflow(service: Service, id_or_name: str, shown: str) -> dict[str, An
 
 
 def find_monitor(service: Service, id_or_name: str, shown: str) -> dict[str, Any]:
-    """Find the monitor with an id or a name; as `find_workflow`."""
+    """Return the monitor with an id or a name; as `find_workflow`."""
     if _ID.fullmatch(id_or_name):
         return _with_id(service, f"/api/monitors/{part(id_or_name)}", "monitor", shown)
     found = service.get("/api/monitors")["monitors"]
@@ -38,14 +38,14 @@ def find_monitor(service: Service, id_or_name: str, shown: str) -> dict[str, Any
 
 
 def find_list(service: Service, id_or_name: str, shown: str) -> dict[str, Any]:
-    """Find the contact list with an id or a name; as `find_workflow`."""
+    """Return the contact list with an id or a name; as `find_workflow`."""
     if _ID.fullmatch(id_or_name):
         return _with_id(service, f"/api/lists/{part(id_or_name)}", "list", shown)
     return _only((one for one in service.get("/api/lists") if one["name"] == id_or_name), "list", shown)
 
 
 def find_webhook(service: Service, id_or_url: str, shown: str) -> dict[str, Any]:
-    """Find the webhook with an id or a URL; as `find_workflow`."""
+    """Return the webhook with an id or a URL; as `find_workflow`."""
     if _ID.fullmatch(id_or_url):
         return _with_id(service, f"/api/webhooks/{part(id_or_url)}", "webhook", shown)
     found = service.get("/api/webhooks")["webhooks"]
@@ -72,12 +72,12 @@ def _only(named: Iterable[dict[str, Any]], noun: str, shown: str) -> dict[str, A
 
 
 def named(service: Service, name: str) -> list[dict[str, Any]]:
-    """All workflows with a name."""
+    """Return all workflows with a name."""
     return [one for one in all_workflows(service) if one["name"] == name]
 
 
 def all_workflows(service: Service, status: str | None = None) -> Generator[dict[str, Any]]:
-    """All workflows, newest first, page by page."""
+    """Yield all workflows, newest first, page by page."""
     page, seen, total = 1, 0, 1
     while seen < total:
         answer = service.get("/api/workflows", page=page, limit=_PAGE, status=status)

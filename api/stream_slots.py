@@ -1,4 +1,4 @@
-"""How many streams and waits an account has open in this process."""
+"""The number of streams and waits that an account has open in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from models.errors import TooManyStreams
 
 
-class Place:
+class StreamSlot:
     """One of an account's places, until it is released."""
 
     def __init__(self, taken: Counter[UUID], account_id: UUID) -> None:
@@ -23,7 +23,7 @@ class Place:
         taken[account_id] += 1
 
     def release(self) -> None:
-        """Give it back, once."""
+        """Release the place; a second call does nothing."""
         taken, self._taken = self._taken, None
         if taken is not None:
             taken[self._account_id] -= 1
@@ -31,14 +31,14 @@ class Place:
                 del taken[self._account_id]
 
 
-class Places:
-    """So many places for each account, in this process."""
+class StreamSlots:
+    """A fixed number of places for each account, in this process."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._taken: Counter[UUID] = Counter()
 
-    def take(self, account_id: UUID) -> Place:
+    def take(self, account_id: UUID) -> StreamSlot:
         """Take a place.
 
         Raises:
@@ -46,11 +46,11 @@ class Places:
         """
         if self.are_taken(account_id):
             raise TooManyStreams(self._most)
-        return Place(self._taken, account_id)
+        return StreamSlot(self._taken, account_id)
 
     @contextmanager
     def taken(self, account_id: UUID) -> Generator[None]:
-        """Take a place for the time of the block. Raises what `take` does."""
+        """Take a place for the block. Raises the errors of `take`."""
         place = self.take(account_id)
         try:
             yield
@@ -58,19 +58,19 @@ class Places:
             place.release()
 
     def are_taken(self, account_id: UUID) -> bool:
-        """Whether the account has no place left."""
+        """Return whether the account has no place left."""
         return self._taken[account_id] >= self._most
 
 
-class PlacedStream(StreamingResponse):
-    """A stream that has a place until it ends."""
+class SlotStream(StreamingResponse):
+    """A stream that holds a place until it ends."""
 
-    def __init__(self, place: Place, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, place: StreamSlot, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the stream."""
         try:
             await super().__call__(scope, receive, send)
         finally:

@@ -1,4 +1,4 @@
-"""Where the service is, and the key that it is asked with."""
+"""The address of the service, and the API key for it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cli.errors import failure
 
 URL, KEY = "VEDETTE_URL", "VEDETTE_API_KEY"
 NO_URL = f"{URL}: Give the root of the service, as http://127.0.0.1:8000."
-# The last two are what a service is bound to that listens everywhere; asked for, they are this machine.
+# The last two are the bind addresses of a service on all interfaces; as destinations they mean this machine.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the service is, and who asks.
+class ServiceConnection:
+    """The address of the service, and the key for it.
 
     Attributes:
         url: its root.
         key: of the account.
-        key_from: where that was found, for people.
+        key_from: the origin of the key, for people.
     """
 
     url: str
@@ -32,14 +32,14 @@ class Place:
 
     @property
     def here(self) -> bool:
-        """Whether it is on this machine."""
+        """Return whether the service is on this machine."""
         return urlsplit(self.url).hostname in _LOOPBACK
 
 
-def find_place() -> Place:
-    """Find the service and a key: in the environment, else of the stack that runs over the data folder.
+def find_connection() -> ServiceConnection:
+    """Find the service and a key: in the environment, else of the stack running on the data folder.
 
-    The key of that stack goes nowhere else.
+    The key of that stack is sent nowhere else.
 
     Raises:
         StartError: there is none.
@@ -48,7 +48,7 @@ def find_place() -> Place:
     if url:
         _check_url(url)
     if key and url:
-        return Place(url, key, KEY)
+        return ServiceConnection(url, key, KEY)
     from embedded import folder
     from settings import load
 
@@ -62,7 +62,7 @@ def find_place() -> Place:
         )
     url = url or (running.url if running else "")
     if key:
-        return Place(url, key, KEY)
+        return ServiceConnection(url, key, KEY)
     if running is None or url != running.url.rstrip("/"):
         raise failure(
             f"{KEY} is not set, and no stack of the data folder {data} is at {url}. "
@@ -70,11 +70,11 @@ def find_place() -> Place:
             "SETTING",
         )
     file = data / "first-account.json"
-    return Place(url, _first_key(file), str(file))
+    return ServiceConnection(url, _first_key(file), str(file))
 
 
 def _own_key() -> str:
-    """The key that the environment has, itself or in a file."""
+    """Return the key in the environment, given directly or in a file."""
     key, file = os.environ.get(KEY, ""), os.environ.get(f"{KEY}_FILE")
     try:
         key = Path(file).read_text("utf-8") if file and not key else key

@@ -1,0 +1,73 @@
+"""The intake of events: the workflows of ingest tokens, and the acceptance of runs.
+
+Concurrent requests share statements by a micro-batcher, which these classes hide.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+from database import Database
+from micro_batcher import MicroBatcher
+from models.automations.run_targets import RunTarget, ingest_targets
+from models.runs.acceptance import RunAcceptance, RunRequest, accept
+from models.runs.run_bounds import TooManyRuns, UnfinishedRuns
+
+
+class IngestTargets:
+    """Finds the workflows of ingest tokens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._batcher = MicroBatcher(self._find_together)
+
+    async def find(self, token: str) -> RunTarget:
+        """Return the active workflow with this ingest token.
+
+        Raises:
+            NotFound: the token is unknown, revoked or malformed.
+            Conflict: the workflow is not active.
+        """
+        return await self._batcher.submit(token)
+
+    async def _find_together(self, tokens: list[str]) -> list[RunTarget | Exception]:
+        async with self._database.connection() as connection:
+            return await ingest_targets(connection, tokens)
+
+
+class RunIntake:
+    """Accepts runs for accounts that have room for them."""
+
+    def __init__(self, database: Database, unfinished: UnfinishedRuns) -> None:
+        self._batcher = MicroBatcher(
+            partial(accept_together, database, unfinished), size=lambda event: event.size
+        )
+
+    async def accept(self, request: RunRequest) -> RunAcceptance:
+        """Accept a run: once this returns, it will be carried out.
+
+        Raises:
+            TooManyRuns: the account has its most unfinished runs.
+        """
+        return await self._batcher.submit(request)
+
+
+async def accept_together(
+    database: Database, unfinished: UnfinishedRuns, events: list[RunRequest]
+) -> list[RunAcceptance | Exception]:
+    """Accept the events of accounts that have room for them.
+
+    If it raises before the commit, none is accepted.
+    """
+    # Without keys and actors it is a single statement, which needs no explicit transaction.
+    several = any(event.dedupe_key is not None or event.actor is not None for event in events)
+    async with database.transaction() if several else database.connection() as connection:
+        counts = Counter(event.target.account_id for event in events)
+        full = await unfinished.find_full(connection, counts)
+        fitting = [event for event in events if event.target.account_id not in full]
+        accepted = iter(await accept(connection, fitting) if fitting else [])
+        return [
+            TooManyRuns(unfinished.most) if event.target.account_id in full else next(accepted)
+            for event in events
+        ]
