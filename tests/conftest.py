@@ -33,8 +33,9 @@ from models.accounts import passwords
 from outbound.client import Outbound
 from sealing import Keyring, root_keys
 from settings import Settings
-from tests.api_server import QUICK_HASHER, Api, running, shared_pool
+from tests.api_server import QUICK_HASHER, Api, Person, running, shared_pool
 from tests.automations import periods
+from tests.automations.engine import Endpoint, endpoint
 from tests.automations.turns import take_turns
 from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess, crashes
@@ -231,6 +232,19 @@ async def api(settings: Settings) -> AsyncGenerator[Api]:
     """The API over the module's database, behind a real server; its limits are those of the settings."""
     async with running(settings) as api:
         yield api
+
+
+@pytest.fixture
+async def person(api: Api, request: pytest.FixtureRequest) -> Person:
+    """Someone with an account, and with as many credits as the module names: `CREDITS`."""
+    return await api.person(credits=getattr(request.module, "CREDITS", 0))
+
+
+@pytest.fixture
+async def receiver() -> AsyncGenerator[Endpoint]:
+    """A server on loopback that remembers what it is sent, and answers as the test says."""
+    async with endpoint() as served:
+        yield served
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,12 +13,12 @@ from database import Database
 from sealing import Keyring
 from settings import Settings
 from tests.api_server import Api, Person, running
-from tests.automations.conftest import client, open_settings, receiver
+from tests.automations.conftest import client, open_settings
 from tests.automations.engine import Endpoint, hasty_worker, requested, transform, until, webhook, working
 from tests.runs.workflows import problem
 from tests.workflow_uploads.files import accepted, batch, ended, file_workflow, upload
 
-__all__ = ["client", "open_settings", "receiver"]
+__all__ = ["client", "open_settings"]
 
 
 @pytest.fixture(scope="module")
