@@ -19,6 +19,7 @@ from uuid import uuid4
 import certifi
 import psycopg
 import pytest
+import structlog
 from psycopg.sql import SQL
 
 import process
@@ -59,6 +60,13 @@ _NOT_FAST = {
 }  # fmt: skip
 _NEEDS = {"postgres": "postgres", "temporal_server": "temporal", "stack": "stack"}
 """The markers of tests by the fixtures that start their servers."""
+
+
+# By itself structlog draws tracebacks with their variables in colour, which takes most of a second each.
+structlog.configure([
+    *structlog.get_config()["processors"][:-1],
+    structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+])  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)
