@@ -104,9 +104,12 @@ async def call_all(load: Load) -> list[str]:
     writers = asyncio.Semaphore(load.writers)
     settings = Settings(allow_private_networks=(ip_network("127.0.0.0/8"),))
 
+    async def depth() -> int:
+        return 1
+
     async def call(outbound: Outbound, number: int) -> str | None:
         with outbound.memory.reservation() as room:
-            outcome = await send(outbound, step, templates, {}, secrets, str(number), _NOBODY, room)
+            outcome = await send(outbound, step, templates, {}, secrets, str(number), _NOBODY, room, depth)
             async with writers:
                 await asyncio.sleep(load.kept_seconds)
         return outcome.error.code if outcome.error else None

@@ -19,6 +19,7 @@ from uuid import uuid4
 import certifi
 import psycopg
 import pytest
+import structlog
 from psycopg.sql import SQL
 
 import process
@@ -33,31 +34,48 @@ from models.accounts import passwords
 from outbound.client import Outbound
 from sealing import Keyring, root_keys
 from settings import Settings
-from tests.api_server import QUICK_HASHER, Api, running, shared_pool
+from tests.api_server import QUICK_HASHER, Api, Person, running, shared_pool
 from tests.automations import periods
+from tests.automations.engine import Endpoint, endpoint
 from tests.automations.turns import take_turns
 from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess, crashes
 
 _TEMPLATE = "template_vedette"
 _LONGEST = [
-    ("abuse", "test_abuse.py"), ("errors", "test_fuzz.py"), ("automations", "test_crash_points.py"),
-    ("documentation", "test_blocks.py"), ("embedded", "test_in_flight.py"),
-    ("benchmarks", "test_benchmarks.py"), ("embedded", "test_as_root.py"),
-    ("automations", "test_killed_workers.py"), ("embedded", "test_quick_start.py"),
-    ("embedded", "test_bad_days.py"), ("docker", "test_in_order.py"), ("deliveries", "test_lost_workers.py"),
-    ("cli", "test_cli.py"), ("automations", "test_bad_rows.py"), ("providers", "test_contract.py"),
-    ("automations", "test_bad_days.py"), ("providers", "test_fetching_datasets.py"), ("cli", "test_live.py"),
+    # Of `make test-long`
+    ("errors", "test_fuzz.py"), ("benchmarks", "test_benchmarks.py"), ("abuse", "test_abuse.py"),
+    ("documentation", "test_blocks.py"), ("embedded", "test_in_flight.py"), ("embedded", "test_as_root.py"),
+    ("automations", "test_crash_points.py"), ("embedded", "test_quick_start.py"),
+    ("embedded", "test_bad_days.py"), ("docker", "test_in_order.py"), ("openapi", "test_clients.py"),
+    ("automations", "test_own_places.py"), ("embedded", "test_announcement.py"),
+    ("automations", "test_killed_workers.py"), ("automations", "test_replay.py"),
+    ("deliveries", "test_lost_workers.py"), ("deliveries", "test_bad_days.py"), ("cli", "test_cli.py"),
+    ("automations", "test_bad_rows.py"), ("automations", "test_bombs.py"),
+    ("automations", "test_workflow_page_runs.py"), ("automations", "test_bad_days.py"),
+    ("lookups", "test_nothing_heard.py"),
+    # Of `make test`
+    ("providers", "test_contract.py"), ("bulk_searches", "test_answers.py"), ("mcp", "test_workflows.py"),
+    ("cli", "test_live.py"), ("automations", "test_charged_steps.py"), ("automations", "test_cancelling.py"),
+    ("idempotency", "test_credentials.py"), ("automations", "test_families.py"),
 ]  # fmt: skip
-"""The files that take half a minute and more, the longest first."""
+"""The files that take longest, in this order."""
 _FAST_WITH_POSTGRES = {"claims", "credits", "database"}
 """The folders whose tests are fast though they need Postgres, so that its part is tried at all."""
 _NOT_FAST = {
-    *_LONGEST, ("claims", "test_starvation.py"), ("docker", "test_image.py"),
-    ("monitors", "test_changes_are_true.py"),
+    *_LONGEST, ("claims", "test_interleavings.py"), ("cli", "test_page.py"),
+    ("docker", "test_image.py"), ("engine", "test_driver.py"), ("language", "test_expression_properties.py"),
+    ("uploads", "test_uploads.py"),
 }  # fmt: skip
 _NEEDS = {"postgres": "postgres", "temporal_server": "temporal", "stack": "stack"}
 """The markers of tests by the fixtures that start their servers."""
+
+
+# By itself structlog draws tracebacks with their variables in colour, which takes most of a second each.
+structlog.configure([
+    *structlog.get_config()["processors"][:-1],
+    structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+])  # fmt: skip
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -89,7 +107,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             needed.add("stack")  # they start servers of their own
         folder, file = item.path.parent.name, item.path.name
         fast = needed <= {"postgres"} if folder in _FAST_WITH_POSTGRES else not needed
-        if fast and (folder, file) not in _NOT_FAST:
+        if "stack" in fixtures or item.get_closest_marker("long"):
+            needed.add("long")
+        elif fast and (folder, file) not in _NOT_FAST:
             needed.add("fast")
         for marker in needed:
             item.add_marker(marker)
@@ -231,6 +251,19 @@ async def api(settings: Settings) -> AsyncGenerator[Api]:
     """The API over the module's database, behind a real server; its limits are those of the settings."""
     async with running(settings) as api:
         yield api
+
+
+@pytest.fixture
+async def person(api: Api, request: pytest.FixtureRequest) -> Person:
+    """Someone with an account, and with as many credits as the module names: `CREDITS`."""
+    return await api.person(credits=getattr(request.module, "CREDITS", 0))
+
+
+@pytest.fixture
+async def receiver() -> AsyncGenerator[Endpoint]:
+    """A server on loopback that remembers what it is sent, and answers as the test says."""
+    async with endpoint() as served:
+        yield served
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.abuse import every  # noqa: F401  all cases
-from bench.abuse.cases import CASES, Case, Tally, tried
+from bench.abuse.cases import Case, Tally, tried
+from bench.abuse.every import CASES
 from bench.abuse.target import attacked
 from bench.machine import machine
 

@@ -19,3 +19,6 @@ from bench.abuse import (  # noqa: F401
     saves,
     starts,
 )
+from bench.abuse.cases import CASES
+
+__all__ = ["CASES"]

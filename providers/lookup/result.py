@@ -250,7 +250,7 @@ def _pruned(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
 
 def within(path: str, fields: Collection[str]) -> bool:
     """Return whether `path` is one of `fields`, or lies in a block that they name."""
-    return any(path == name or path.startswith(f"{name}.") for name in fields)
+    return path in fields or any(path[:end] in fields for end, sign in enumerate(path) if sign == ".")
 
 
 @lru_cache(4096)

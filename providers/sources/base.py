@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 from zlib import crc32
 
@@ -453,6 +453,14 @@ class Kind:
         These include the fields that the wanted ones follow from, those that are filled together with them,
         and those that determine the price, so that each value is the same as in the whole answer.
         """
+        return self._needed(frozenset(fields))
+
+    @cached_property
+    def _needed(self) -> Callable[[frozenset[str]], frozenset[str]]:
+        """What `needed` gives, remembered: a monitor asks for the same fields with every target."""
+        return lru_cache(256)(self._find_needed)
+
+    def _find_needed(self, fields: frozenset[str]) -> frozenset[str]:
         wanted = {*fields, *self.priced}
         if any(path.partition(".")[0] == "verdict" for path in fields):
             wanted |= self.judged

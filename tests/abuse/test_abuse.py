@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.abuse import every  # noqa: F401
-from bench.abuse.cases import CASES, tried
+from bench.abuse.cases import tried
+from bench.abuse.every import CASES
 from bench.abuse.target import Target, attacked, is_root
 from embedded.temporal import Temporal
+
+pytestmark = pytest.mark.long
 
 # Each has a test of its own that says more, and starts fewer processes for it.
 TESTED_ELSEWHERE = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from database import Connection, Database
+from language.progress import Progress
 from language.records import StepRecord
 from models.identifiers import new_id
 from models.runs import run_work, shifts
@@ -96,3 +97,25 @@ async def record(connection: Connection, claim_id: UUID, *records: StepRecord) -
     """Write steps of a run, as its carrier does."""
     change = Change(claim_id, records[0].run_id, list(records))
     return (await record_changes_if_claimed(connection, [change])).runs
+
+
+async def let_pass(database: Database, run_id: UUID, time: timedelta) -> None:
+    """What a waiting run looks like so much later, all its times being that much longer ago."""
+
+    def earlier(moment: datetime | None) -> datetime | None:
+        return moment and moment - time
+
+    async with database.connection() as connection:
+        cursor = await connection.execute("select progress from run_work where run_id = %s", (run_id,))
+        row = await cursor.fetchone()
+        assert row is not None
+        now = Progress.model_validate(row["progress"])
+        steps = {
+            name: step.model_copy(update={"began": earlier(step.began), "until": earlier(step.until)})
+            for name, step in now.steps.items()
+        }
+        later = now.model_copy(update={"steps": steps})
+        await connection.execute(
+            "update run_work set wake_at = wake_at - %s, progress = %s where run_id = %s",
+            (time, later.model_dump_json(), run_id),
+        )

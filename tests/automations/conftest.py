@@ -21,8 +21,8 @@ from models.automations.run_targets import RunTarget
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect
-from tests.api_server import Api, Person, running
-from tests.automations.engine import Endpoint, NewAccount, NewTarget, Run, Work, endpoint, working
+from tests.api_server import Api, running
+from tests.automations.engine import NewAccount, NewTarget, Run, Work, working
 from tests.automations.faults import Around, with_faults
 from tests.datasets import write_small_datasets
 
@@ -95,12 +95,6 @@ def at_work(open_settings: Settings, client: Client, database: Database, keyring
     return work
 
 
-@pytest.fixture
-async def receiver() -> AsyncGenerator[Endpoint]:
-    async with endpoint() as served:
-        yield served
-
-
 @pytest.fixture(scope="module")
 def quick_watch() -> Generator[None]:
     """Rows and workflows of runs are compared often, and young ones too."""
@@ -133,11 +127,6 @@ def run(database: Database, notifier: Notifier, new_target: NewTarget) -> Run:
 async def api(open_settings: Settings) -> AsyncGenerator[Api]:
     async with running(open_settings) as served:
         yield served
-
-
-@pytest.fixture(scope="module")
-async def person(api: Api) -> Person:
-    return await api.person()
 
 
 @pytest.fixture(scope="module")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
 
 from database import Database, Notifier
 from models.automations.run_targets import RunTarget
 from models.runs.runs import QUEUED_CHANNEL
-from tests.automations.engine import accept, events_of, run_workflow
+from tests.automations.engine import accept, ended, events_of, run_workflow, statuses, until
 
 Handle = WorkflowHandle[Any, Any]
 
@@ -66,3 +68,28 @@ async def carried(database: Database, run_id: UUID) -> tuple[UUID, UUID]:
         )
         row: Any = await cursor.fetchone()
     return row["claim_id"], row["carrier"]
+
+
+async def is_cancelled(database: Database, notifier: Notifier, target: RunTarget, run_id: UUID) -> None:
+    """Wait until a run is cancelled, and what was under way in it has found its end."""
+    view = await ended(database, notifier, target.account_id, run_id)
+    assert view.status == "cancelled"
+
+    async def settled() -> bool:
+        view = await ended(database, notifier, target.account_id, run_id)
+        return statuses(view) == {"before": "completed", "it": "cancelled", "after": "skipped"}
+
+    await until(settled)
+
+
+async def reset(client: Client, handle: Handle, event_id: int) -> None:
+    """Begin a workflow anew from an event on, as Temporal's pages do it."""
+    await client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace="default",
+            workflow_execution=WorkflowExecution(workflow_id=handle.id),
+            workflow_task_finish_event_id=event_id,
+            reason="test",
+            request_id=str(uuid4()),
+        )
+    )

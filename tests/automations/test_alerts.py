@@ -24,11 +24,6 @@ TELL: JSONObject = {
 }  # fmt: skip
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
 async def listen(person: Person, url: str, *events: str) -> str:
     answer = await person.key.post("/api/webhooks", json={"url": url, "events": list(events)})
     assert answer.status_code == 201, answer.text

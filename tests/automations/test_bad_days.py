@@ -39,9 +39,11 @@ from tests.automations.engine import (
     working,
 )
 from tests.outbound import conftest as raw
-from tests.outbound import test_sending
+from tests.outbound.raw import response
 
-serve, authority = raw.serve, test_sending.authority
+pytestmark = pytest.mark.long
+
+serve, authority = raw.serve, raw.authority
 
 RunOf = Callable[..., Awaitable[dict[str, Any]]]
 ONCE = {"retry": {"max_attempts": 1}}
@@ -87,7 +89,7 @@ def run_of(person: Person, database: Database, notifier: Notifier, new_target: N
 
 
 def says(body: bytes, content_type: str = "application/json", *headers: str) -> bytes:
-    return test_sending.response(body, f"Content-Type: {content_type}", *headers)
+    return response(body, f"Content-Type: {content_type}", *headers)
 
 
 def nested(depth: int) -> bytes:
@@ -153,11 +155,11 @@ FAILING: dict[str, tuple[raw.Handler | bytes, str, dict[str, Any], str]] = {
     "a gzip bomb": (bomb, HTTP, {}, "too_large"),
     "a byte a second": (SLOWLY, HTTP, {"timeout": 0.5}, "timeout"),
     "no end of redirects": (
-        test_sending.response(b"", "Location: /again", status=302), HTTP, {"follow_redirects": True},
+        response(b"", "Location: /again", status=302), HTTP, {"follow_redirects": True},
         "too_many_redirects",
     ),
     "a redirect into the network": (
-        test_sending.response(b"", "Location: http://10.0.0.1/", status=307), HTTP,
+        response(b"", "Location: http://10.0.0.1/", status=307), HTTP,
         {"follow_redirects": True}, "forbidden_address",
     ),
     "the certificate of another name": (b"", TLS, {}, "tls_failed"),

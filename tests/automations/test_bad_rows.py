@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from psycopg.types.json import Json
 
 from database import Database
 from engine.calls import Call
@@ -19,12 +18,16 @@ from models.runs.runs import QUEUED_CHANNEL
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
+from tests.automations.setbacks import begun_with, define, metric, row_of, try_again_now
 from tests.automations.workflows import create
+
+pytestmark = pytest.mark.long
 
 EXECUTION = "shift"
 RUNS = "/api/workflows/runs"
 # Claims of 256 runs that can be under way together, where 300 wait.
 CLAIMS = 3
+ASIDE = "vedette_versions_set_aside"
 
 
 @pytest.fixture
@@ -33,29 +36,9 @@ async def api(open_settings: Settings, nothing_waits: None) -> AsyncGenerator[Ap
         yield served
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
 async def start(person: Person, workflow: dict[str, Any]) -> UUID:
     response = await person.key.post(f"/api/workflows/{workflow['id']}/run", json={"input": 1})
     return UUID(response.json()["run_id"])
-
-
-async def set_aside(api: Api) -> str:
-    """How many versions are, as the metrics tell it."""
-    lines = (await api.http.get("/metrics")).text.splitlines()
-    [line] = [line for line in lines if line.startswith("vedette_versions_set_aside ")]
-    return line.split()[1]
-
-
-async def row_of(database: Database, run_id: UUID) -> dict[str, Any]:
-    async with database.connection() as connection:
-        cursor = await connection.execute("select * from run_work where run_id = %s", (run_id,))
-        row = await cursor.fetchone()
-    assert row is not None
-    return row
 
 
 PROGRESS: dict[str, Any] = {
@@ -73,10 +56,7 @@ async def test_a_run_whose_progress_cannot_be_read_waits_aside_and_can_be_cancel
 ) -> None:
     workflow = await create(person, steps=[transform("out", "trigger")])
     bad, *mates = [await start(person, workflow) for _ in range(3)]
-    async with database.connection() as connection:
-        await connection.execute(
-            "update run_work set progress = %s, begun = true where run_id = %s", (Json(PROGRESS[case]), bad)
-        )
+    await begun_with(database, bad, PROGRESS[case])
     other = await new_target()
     [others] = await accept(database, other)
     async with at_work() as notifier:
@@ -90,12 +70,12 @@ async def test_a_run_whose_progress_cannot_be_read_waits_aside_and_can_be_cancel
         await until(is_set_aside)
         row = await row_of(database, bad)
         assert (row["status"], row["carrier"], row["progress"]) == ("queued", None, PROGRESS[case])
-        assert await set_aside(api) == "1.0"
+        assert await metric(api, ASIDE) == "1.0"
         shown = (await person.key.get(f"{RUNS}/{bad}")).json()
         assert (shown["status"], shown["steps"][0]["status"]) == ("queued", "pending")
         cancelled = await person.key.post(f"{RUNS}/{bad}/cancel")
         assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
-        assert await set_aside(api) == "0.0"
+        assert await metric(api, ASIDE) == "0.0"
 
 
 @pytest.mark.executions("shift", "workflow")
@@ -104,7 +84,7 @@ async def test_a_workflow_whose_definition_cannot_be_read_waits_aside_until_it_c
     api: Api, person: Person, at_work: Work, database: Database, new_target: NewTarget, steps: Any
 ) -> None:
     workflow = await create(person, steps=[transform("out", "trigger")])
-    good = await define(database, workflow, {"name": "x", "steps": steps})
+    good = await define(database, workflow["id"], {"name": "x", "steps": steps})
     bad = [await start(person, workflow) for _ in range(2)]
     same_account = await start(person, await create(person))
     other = await new_target()
@@ -114,37 +94,21 @@ async def test_a_workflow_whose_definition_cannot_be_read_waits_aside_until_it_c
         assert (await ended(database, notifier, other.account_id, others)).status == "completed"
 
         async def is_set_aside() -> bool:
-            return await set_aside(api) == "1.0"
+            return await metric(api, ASIDE) == "1.0"
 
         await until(is_set_aside)
         for run_id in bad:
             row = await row_of(database, run_id)
             assert (row["status"], row["carrier"], row["setbacks"]) == ("queued", None, None)
             assert (await person.key.get(f"{RUNS}/{run_id}")).json()["status"] == "queued"
-        await define(database, workflow, good)
-        async with database.connection() as connection:
-            await connection.execute("update versions_aside set aside_until = now()")
-            await connection.execute("update run_work set available_at = now()")
+        await define(database, workflow["id"], good)
+        await try_again_now(database)
         for run_id in bad:
             assert (await ended(database, notifier, person.account.id, run_id)).status == "completed"
-        assert await set_aside(api) == "0.0"
+        assert await metric(api, ASIDE) == "0.0"
     async with database.connection() as connection:
         cursor = await connection.execute("select count(*) as n from versions_aside")
         assert await cursor.fetchone() == {"n": 0}
-
-
-async def define(database: Database, workflow: dict[str, Any], definition: dict[str, Any]) -> Any:
-    """Write a definition into the row of a workflow's version; the one that was there."""
-    async with database.transaction() as connection:
-        cursor = await connection.execute(
-            "select definition from automation_versions where automation_id = %s", (workflow["id"],)
-        )
-        row: Any = await cursor.fetchone()
-        await connection.execute(
-            "update automation_versions set definition = %s where automation_id = %s",
-            (Json(definition), workflow["id"]),
-        )
-    return row["definition"]
 
 
 @pytest.mark.executions("shift", "workflow")
@@ -201,21 +165,16 @@ async def test_a_version_with_whose_runs_our_code_fails_is_set_aside_and_its_oth
             )
             return await cursor.fetchone() == {"n": len(run_ids)}
 
-    async def let_a_minute_pass() -> None:
-        async with database.connection() as connection:
-            await connection.execute("update versions_aside set aside_until = now()")
-            await connection.execute("update run_work set available_at = now()")
-
     async with at_work() as notifier:
         with monkeypatch.context() as patched:
             patched.setattr(Driver, "advance", fail)
             await until(all_wait)
             first = len(set(tried))
             # Three, what workflows had by then, and one of each claim that was under way.
-            assert first <= 3 + hand_over._PLACES + CLAIMS and await set_aside(api) == "1.0"
+            assert first <= 3 + hand_over._PLACES + CLAIMS and await metric(api, ASIDE) == "1.0"
             [done] = await accept(database, other)
             assert (await ended(database, notifier, target.account_id, done)).output == "done"
-            await let_a_minute_pass()
+            await try_again_now(database)
             notifier.notify(QUEUED_CHANNEL)
             await until(all_wait)
             # One that had not failed yet, of each claim that found that it is time to.
@@ -225,10 +184,10 @@ async def test_a_version_with_whose_runs_our_code_fails_is_set_aside_and_its_oth
             notifier.notify(QUEUED_CHANNEL)
             await until(all_wait)
             assert len(set(tried)) == again
-        await let_a_minute_pass()
+        await try_again_now(database)
         for run_id in run_ids:
             assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
-    assert await set_aside(api) == "0.0"
+    assert await metric(api, ASIDE) == "0.0"
 
 
 async def test_a_run_whose_data_alone_is_bad_does_not_set_its_version_aside(
@@ -253,9 +212,7 @@ async def test_a_run_whose_data_alone_is_bad_does_not_set_its_version_aside(
 
         await until(is_aside)
         good = await accept(database, target, 5)
-        async with database.connection() as connection:
-            await connection.execute("update versions_aside set aside_until = now()")
-            await connection.execute("update run_work set available_at = now()")
+        await try_again_now(database)
         for run_id in good:
             assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
         assert not await is_aside()
@@ -265,7 +222,7 @@ async def test_the_runs_of_a_version_fail_when_two_builds_could_not_read_it_for_
     at_work: Work, person: Person, database: Database
 ) -> None:
     workflow = await create(person, steps=[transform("out", "trigger")])
-    await define(database, workflow, {"name": "x", "steps": 5})
+    await define(database, workflow["id"], {"name": "x", "steps": 5})
     run_ids = [await start(person, workflow) for _ in range(2)]
     async with database.connection() as connection:
         await connection.execute(

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from psycopg.types.json import Json
 
 import worker
 from database import Database
@@ -23,6 +22,7 @@ from tests.automations.engine import (
     until,
     webhook,
 )
+from tests.automations.setbacks import begun_with, row_of
 
 CODE = Path(worker.__file__).parent
 
@@ -52,20 +52,13 @@ async def test_a_run_fails_when_two_builds_without_a_name_have_failed_with_it_fo
 ) -> None:
     target = await new_target([transform("out", "trigger")])
     [run_id] = await accept(database, target)
-    async with database.connection() as connection:
-        await connection.execute(
-            "update run_work set progress = %s, begun = true where run_id = %s", (Json(5), run_id)
-        )
+    await begun_with(database, run_id, 5)
     for times in (1, 2):
         async with at_work():
 
             async def is_set_aside(times: int = times) -> bool:
-                async with database.connection() as connection:
-                    cursor = await connection.execute(
-                        "select (setbacks->>'times')::int as times from run_work where run_id = %s", (run_id,)
-                    )
-                    row = await cursor.fetchone()
-                return row is not None and row["times"] == times
+                found = (await row_of(database, run_id))["setbacks"]
+                return found is not None and found["times"] == times
 
             await until(is_set_aside)
         async with database.connection() as connection:

@@ -30,7 +30,7 @@ from models.runs.run_work import Claim
 from models.runs.runs import QUEUED_CHANNEL, RunView
 from sealing import Keyring
 from settings import Settings
-from tests.automations.claims import claim, runs_of
+from tests.automations.claims import claim, let_pass, runs_of
 from tests.automations.engine import (
     Endpoint,
     NewAccount,
@@ -48,9 +48,10 @@ from tests.automations.engine import (
     waiting,
     webhook,
 )
-from tests.automations.test_dispatch_points import let_pass
 from tests.stacks import eventually
 from tests.views import get_run
+
+pytestmark = pytest.mark.long
 
 EXECUTION = "shift"
 

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -38,13 +38,11 @@ from aiohttp import web
 from database import Connection, Database
 from dispatch import runs as dispatcher
 from execution import executor
-from language.progress import Progress
 from models.runs import own_runs, run_work, setbacks, shifts
 from models.runs.run_writes import Change, End, Wait, record_changes_if_claimed
 from models.runs.runs import QUEUED_CHANNEL
-from settings import Settings
-from tests.api_server import Api, running
-from tests.automations.claims import carrier_of, claim, held, lose, record, record_of
+from tests.api_server import Api
+from tests.automations.claims import carrier_of, claim, held, let_pass, lose, record, record_of
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -59,12 +57,6 @@ from tests.automations.workflows import create, post
 from tests.views import get_run
 
 EXECUTION = "shift"
-
-
-@pytest.fixture(scope="module")
-async def api(open_settings: Settings) -> AsyncGenerator[Api]:
-    async with running(open_settings) as served:
-        yield served
 
 
 # Point 1
@@ -183,28 +175,6 @@ async def test_runs_that_wait_for_long_go_on_whatever_has_become_of_a_timer(
         view = await ended(database, notifier, target.account_id, run_id)
     assert view.status == "completed" and {step.status for step in view.steps} == {"completed"}
     assert receiver.paths == ["/before", "/"]
-
-
-async def let_pass(database: Database, run_id: UUID, time: timedelta) -> None:
-    """What a waiting run looks like so much later, all its times being that much longer ago."""
-
-    def earlier(moment: datetime | None) -> datetime | None:
-        return moment and moment - time
-
-    async with database.connection() as connection:
-        cursor = await connection.execute("select progress from run_work where run_id = %s", (run_id,))
-        row = await cursor.fetchone()
-        assert row is not None
-        now = Progress.model_validate(row["progress"])
-        steps = {
-            name: step.model_copy(update={"began": earlier(step.began), "until": earlier(step.until)})
-            for name, step in now.steps.items()
-        }
-        later = now.model_copy(update={"steps": steps})
-        await connection.execute(
-            "update run_work set wake_at = wake_at - %s, progress = %s where run_id = %s",
-            (time, later.model_dump_json(), run_id),
-        )
 
 
 # Points 12 and 14

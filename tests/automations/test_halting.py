@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from uuid import UUID, uuid4
 
 import pytest
-from psycopg.types.json import Json
 
 from database import Database
 from execution import claim_gate
@@ -15,7 +14,7 @@ from models.installation import root_key
 from models.runs import runs, setbacks
 from sealing import Keyring
 from settings import Settings
-from tests.api_server import running
+from tests.api_server import Api, running
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -27,6 +26,7 @@ from tests.automations.engine import (
     until,
     webhook,
 )
+from tests.automations.setbacks import define, metric, try_again_now
 
 EXECUTION = "shift"
 MANY = 256
@@ -56,6 +56,11 @@ GENERAL: dict[str, tuple[list[UUID], list[UUID], bool]] = {
 def test_failures_are_general_when_three_accounts_and_half_of_all_fail(case: str) -> None:
     failed, served, general = GENERAL[case]
     assert noted(failed, served).is_general() is general
+
+
+async def halted(api: Api, count: int) -> bool:
+    """Whether so many processes say that they have halted."""
+    return await metric(api, "vedette_engine_halted") == f"{count}.0"
 
 
 @pytest.fixture
@@ -92,6 +97,7 @@ async def test_a_process_whose_key_is_wrong_halts_before_it_claims_anything(
     assert not right.halted and await right.rows_to_claim(MANY) == MANY
 
 
+@pytest.mark.long
 @pytest.mark.executions("shift", "workflow")
 async def test_a_worker_that_fails_for_three_accounts_halts_and_harms_no_run(
     open_settings: Settings,
@@ -104,39 +110,22 @@ async def test_a_worker_that_fails_for_three_accounts_halts_and_harms_no_run(
     """Their definitions cannot be read, as when another release has written them."""
     monkeypatch.setattr(claim_gate, "_TEST_SECONDS", 1.0)
     targets = [await new_target([transform("end", "'done'")]) for _ in range(3)]
-    async with database.connection() as connection:
-        cursor = await connection.execute(
-            "select automation_id, definition from automation_versions where automation_id = any(%s)",
-            ([target.automation_id for target in targets],),
-        )
-        definitions = {row["automation_id"]: row["definition"] for row in await cursor.fetchall()}
-    unreadable = "update automation_versions set definition = '{\"steps\": 7}' where automation_id = any(%s)"
     async with running(open_settings) as api, at_work() as notifier:
-
-        async def halted(count: int) -> bool:
-            text = (await api.http.get("/metrics")).text
-            return f"vedette_engine_halted {count}.0" in text.splitlines()
-
-        await until(lambda: halted(0))
-        async with database.connection() as connection:
-            await connection.execute(unreadable, (list(definitions),))
+        await until(lambda: halted(api, 0))
+        definitions = [await define(database, target.automation_id, {"steps": 7}) for target in targets]
         run_ids = [(await accept(database, target))[0] for target in targets]
         notifier.notify(runs.QUEUED_CHANNEL)
-        await until(lambda: halted(1))
+        await until(lambda: halted(api, 1))
         # One that it can do: it is the run that it tries.
         good = await new_target([transform("end", "'done'")])
         [tried] = await accept(database, good)
         assert (await ended(database, notifier, good.account_id, tried)).output == "done"
-        await until(lambda: halted(0))
+        await until(lambda: halted(api, 0))
         async with database.connection() as connection:
             assert await runs.get_ended(connection, run_ids) == {}
-            for automation_id, definition in definitions.items():
-                await connection.execute(
-                    "update automation_versions set definition = %s where automation_id = %s",
-                    (Json(definition), automation_id),
-                )
-            await connection.execute("update versions_aside set aside_until = now()")
-            await connection.execute("update run_work set available_at = now()")
+        for target, definition in zip(targets, definitions, strict=True):
+            await define(database, target.automation_id, definition)
+        await try_again_now(database)
         for target, run_id in zip(targets, run_ids, strict=True):
             assert (await ended(database, notifier, target.account_id, run_id)).output == "done"
 
@@ -152,6 +141,7 @@ LACKS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize("lacks", LACKS)
 async def test_a_worker_halts_while_the_database_lacks_something_and_harms_no_run(
@@ -164,11 +154,6 @@ async def test_a_worker_halts_while_the_database_lacks_something_and_harms_no_ru
     target = await new_target([webhook(f"{receiver.url}/held"), webhook(f"{receiver.url}/next", "next")])
     other = await new_target([transform("end", "'done'")])
     async with running(open_settings) as api, at_work() as notifier:
-
-        async def halted(count: int) -> bool:
-            text = (await api.http.get("/metrics")).text
-            return f"vedette_engine_halted {count}.0" in text.splitlines()
-
         [run_id] = await accept(database, target)
         notifier.notify(runs.QUEUED_CHANNEL)
         await requested(receiver, 1)
@@ -178,7 +163,7 @@ async def test_a_worker_halts_while_the_database_lacks_something_and_harms_no_ru
                 [another] = await accept(database, other)
                 receiver.open.set()
                 notifier.notify(runs.QUEUED_CHANNEL)
-                await until(lambda: halted(1))
+                await until(lambda: halted(api, 1))
                 assert await setbacks.count_aside(connection) == 0
             finally:
                 await connection.execute(f"alter {what_is_gone} rename to {name}".encode())
@@ -187,5 +172,5 @@ async def test_a_worker_halts_while_the_database_lacks_something_and_harms_no_ru
         # The next that comes is the one that it tries.
         [tried] = await accept(database, other)
         assert (await ended(database, notifier, other.account_id, tried)).output == "done"
-        await until(lambda: halted(0))
+        await until(lambda: halted(api, 0))
     assert receiver.paths == ["/held", "/next"]

@@ -8,8 +8,8 @@ from database import Database
 from sealing import Keyring
 from settings import Settings
 from tests.api_server import running
+from tests.automations.approvals import become, begin, parked, resume, shown, wait
 from tests.automations.engine import hasty_worker, transform, working
-from tests.automations.test_approvals import become, begin, parked, resume, shown, wait
 
 STEPS = [wait(), transform("after", "approval.body")]
 

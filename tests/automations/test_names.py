@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.api_server import Api, Person
-from tests.automations.test_families import running_step
+from tests.automations.families import running_step
 from tests.automations.workflows import create, wrong
 
 

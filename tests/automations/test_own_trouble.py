@@ -58,8 +58,7 @@ from tests.automations.engine import (
     working,
 )
 from tests.automations.faults import Do, without_replies
-from tests.automations.own_runs import Handle, delay, performers, timers
-from tests.automations.test_own_workflows import is_cancelled, reset
+from tests.automations.own_runs import Handle, delay, is_cancelled, performers, reset, timers
 
 EXECUTION = "workflow"
 pytestmark = pytest.mark.usefixtures("quick_watch")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from typing import Any
-from uuid import UUID, uuid4
 
 import pytest
 from aiohttp import web
-from temporalio.api.common.v1 import Payload, WorkflowExecution
-from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 
 from database import Database, Notifier
-from models.automations.run_targets import RunTarget
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -22,19 +19,19 @@ from tests.automations.engine import (
     ended,
     events_of,
     requested,
-    statuses,
     transform,
     until,
     waiting,
     webhook,
 )
 from tests.automations.own_runs import (
-    Handle,
     approval,
     begun,
     called,
     delay,
+    is_cancelled,
     performers,
+    reset,
     summary_of,
     timers,
 )
@@ -203,18 +200,6 @@ async def test_a_run_is_cancelled_at_once_when_its_workflow_is(
     assert (await handle.describe()).status is WorkflowExecutionStatus.CANCELED
 
 
-async def is_cancelled(database: Database, notifier: Notifier, target: RunTarget, run_id: UUID) -> None:
-    """Wait until a run is cancelled, and what was under way in it has found its end."""
-    view = await ended(database, notifier, target.account_id, run_id)
-    assert view.status == "cancelled"
-
-    async def settled() -> bool:
-        view = await ended(database, notifier, target.account_id, run_id)
-        return statuses(view) == {"before": "completed", "it": "cancelled", "after": "skipped"}
-
-    await until(settled)
-
-
 @pytest.mark.parametrize("where", ["call", "wait"])
 async def test_a_run_whose_workflow_was_terminated_is_cancelled(
     notifier: Notifier,
@@ -256,19 +241,6 @@ async def test_a_run_whose_workflow_was_reset_does_nothing_twice(
     await reset(client, client.get_workflow_handle(handle.id), first.event_id)
     assert await client.get_workflow_handle(handle.id).result() == "completed"
     assert len(receiver.requests) == before
-
-
-async def reset(client: Client, handle: Handle, event_id: int) -> None:
-    """Begin a workflow anew from an event on, as Temporal's pages do it."""
-    await client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace="default",
-            workflow_execution=WorkflowExecution(workflow_id=handle.id),
-            workflow_task_finish_event_id=event_id,
-            reason="test",
-            request_id=str(uuid4()),
-        )
-    )
 
 
 @pytest.mark.parametrize("where", ["call", "wait"])

@@ -10,12 +10,7 @@ from models.automations import definitions
 from tests.api_server import Api, Person
 from tests.automations.engine import transform, webhook
 from tests.automations.workflows import create, problem, wrong
-from tests.outbound.test_sending import CONNECTION_HEADERS
-
-
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()
+from tests.outbound.raw import CONNECTION_HEADERS
 
 
 async def test_only_a_name_is_required(person: Person) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from typing import Any
 from uuid import UUID
 
@@ -17,23 +17,10 @@ from models.runs import acceptance
 from models.runs.acceptance import RunRequest
 from sealing import Keyring
 from services import checking
-from settings import Settings
-from tests.api_server import Api, Person, running
-from tests.automations.conftest import open_settings  # noqa: F401
+from tests.api_server import Api, Person
 from tests.automations.engine import NewTarget, transform, webhook
 from tests.automations.workflows import create, post, problem, wrong
 from tests.stacks import eventually
-
-
-@pytest.fixture(scope="module")
-async def api(open_settings: Settings) -> AsyncGenerator[Api]:  # noqa: F811
-    async with running(open_settings) as served:
-        yield served
-
-
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()
 
 
 class Gate:

@@ -15,15 +15,10 @@ from migrations.upgrade import downgrade, upgrade
 from services.save_places import AT_A_TIME
 from settings import Settings
 from tests.api_server import Api, Person, running
-from tests.automations.test_families import running_step
+from tests.automations.families import running_step
 from tests.automations.workflows import create, problem, wrong
 
 JSONObject = dict[str, Any]
-
-
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.api_server import Person
 from tests.automations.engine import transform
-from tests.automations.test_families import finish
+from tests.automations.families import finish
 from tests.automations.workflows import create
 
 SUMS = transform("sums", "sum(item)", for_each="trigger", on_error="continue")

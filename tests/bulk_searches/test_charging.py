@@ -19,8 +19,7 @@ from services.bulk_searches import Question
 from tests.api_server import Api, Person
 from tests.automations.engine import until
 from tests.bulk_searches.conftest import EVENTS, Sources, charges, emails
-from tests.deliveries.receivers import Hooks
-from tests.deliveries.test_emission import told
+from tests.deliveries.receivers import Hooks, told
 from tests.stacks import eventually
 
 WEB, PEOPLE = "/api/bulk-web-search", "/api/agent/bulk-lookup"

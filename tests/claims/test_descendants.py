@@ -12,6 +12,7 @@ from models.runs.acceptance import RunRequest, accept
 from models.runs.run_writes import Change, End, record_changes_if_claimed
 from tests.automations.engine import until
 from tests.claims.conftest import NewRuns
+from tests.claims.rows import waiting
 
 
 async def begin_below(connection: Connection, run_id: UUID) -> UUID:
@@ -23,15 +24,6 @@ async def begin_below(connection: Connection, run_id: UUID) -> UUID:
     target = await run_targets.event_target(connection, row["account_id"], row["automation_id"])
     [accepted] = await accept(connection, [RunRequest(target, "workflow", {}, parent_run_id=run_id, depth=1)])
     return accepted.run_id
-
-
-async def waiting(database: Database, statements: int) -> bool:
-    """Whether so many statements wait for a lock."""
-    async with database.connection() as connection:
-        cursor = await connection.execute(
-            "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-        )
-        return cursor.rowcount == statements
 
 
 async def test_a_run_that_is_begun_below_a_child_at_that_moment_is_cancelled_with_it(

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from database import Database
-from language.records import StepError, StepRecord
+from language.records import StepError
 from models.identifiers import new_id
 from models.runs import shifts
 from models.runs.run_writes import Change, End, Wait, WriteResult, record_changes_if_claimed
 from models.runs.shifts import ObservedShifts, ShiftChanges
 from tests.automations.claims import claim, claimed, lose, new_shift
 from tests.claims.conftest import NewRuns
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def record(run_id: UUID, step_id: str, output: Any = None, **fields: Any) -> StepRecord:
-    return StepRecord(
-        run_id=run_id, step_id=step_id, position=0, status="completed", output=output, started_at=NOW,
-        completed_at=NOW, **fields,
-    )  # fmt: skip
+from tests.claims.rows import NOW, record
 
 
 async def try_to_write(database: Database, *changes: Change) -> WriteResult:

@@ -9,26 +9,16 @@ import pytest
 
 from database import Database
 from models import gates
-from models.automations.run_targets import RunTarget, run_target
+from models.automations.run_targets import RunTarget
 from models.runs import cancellation, run_work, shifts
 from models.runs.claim_order import Turn
 from models.runs.run_work import Claim, ClaimedRun
 from models.runs.run_writes import Change, End, Wait, record_changes_if_claimed
 from tests.automations.claims import claim, claimed, claims, lose, new_shift, runs_of
 from tests.automations.engine import NewAccount, NewTarget, accept, until
-from tests.claims.test_descendants import waiting
+from tests.claims.rows import limited, waiting
 
 pytestmark = pytest.mark.usefixtures("nothing_waits")
-
-
-async def limited(database: Database, target: RunTarget, runs: int | None) -> RunTarget:
-    """Limit how many runs of a workflow may be under way, as saving it does."""
-    async with database.transaction() as connection:
-        await connection.execute(
-            "update automations set concurrency_limit = %s where id = %s", (runs, target.automation_id)
-        )
-        await gates.set_limit(connection, target.automation_id, runs)
-        return await run_target(connection, target.account_id, target.automation_id)
 
 
 async def held(database: Database) -> set[UUID]:

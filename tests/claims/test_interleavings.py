@@ -19,7 +19,7 @@ from models.runs.run_writes import Change, End, record_changes_if_claimed
 from tests.automations.claims import new_shift, runs_of
 from tests.automations.engine import until
 from tests.claims.conftest import Carried, NewRuns
-from tests.claims.test_fences import record
+from tests.claims.rows import record
 
 _ROWS, _MOVES = 2, 16
 

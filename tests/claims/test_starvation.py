@@ -23,9 +23,9 @@ from models.runs.run_work import Claim, ClaimedRun
 from models.runs.run_writes import Change, End, record_changes_if_claimed
 from tests.automations.claims import claim, new_shift, runs_of
 from tests.automations.engine import NewAccount, NewTarget
-from tests.claims.test_gates import limited
+from tests.claims.rows import limited
 
-pytestmark = pytest.mark.usefixtures("nothing_waits")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_waits")]
 _PRIORITIES = (WAITED, INTERACTIVE, BULK)
 _CYCLE = 16
 """Of so many claims of a worker each priority is the first of one at least."""

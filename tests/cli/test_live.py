@@ -18,8 +18,8 @@ from database import Database
 from outbound.signing import new_secret, signed_headers
 from settings import ExitCode
 from tests.api_server import Api, Person
+from tests.automations.conftest import api, client, open_settings, worker
 from tests.cli.conftest import Command, Json
-from tests.cli.live import api, client, open_settings, worker
 from tests.stacks import CLI, environment, eventually
 
 __all__ = ["api", "client", "open_settings", "worker"]

@@ -13,7 +13,7 @@ from models.accounts import accounts
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect
-from tests.automations.engine import Endpoint, Work, endpoint, working
+from tests.automations.engine import Work, working
 from tests.automations.faults import Around, with_faults
 from tests.deliveries.receivers import Hooks
 
@@ -75,9 +75,3 @@ def new_hooks(database: Database, keyring: Keyring) -> Callable[[], Awaitable[Ho
 async def hooks(new_hooks: Callable[[], Awaitable[Hooks]]) -> Hooks:
     """An account."""
     return await new_hooks()
-
-
-@pytest.fixture
-async def receiver() -> AsyncGenerator[Endpoint]:
-    async with endpoint() as served:
-        yield served

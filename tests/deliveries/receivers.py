@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+import jsonschema_rs
+
 from database import Connection, Database
 from models.audit import Actor
 from models.events import events
 from models.events.event_data import KeyCreated
+from models.events.event_types import EVENT_TYPES
 from models.identifiers import new_id
 from models.webhooks import endpoints
 from models.webhooks.endpoints import EndpointSettings
 from outbound.signing import new_secret
 from sealing import Keyring
-from tests.automations.engine import until
+from tests.automations.engine import Endpoint, until
 
 
 @dataclass
@@ -83,3 +87,26 @@ async def deliveries_of(connection: Connection, account_id: UUID) -> list[dict[s
         "select * from deliveries where account_id = %s order by event_id, endpoint_id", (account_id,)
     )
     return await cursor.fetchall()
+
+
+def times(receiver: Endpoint) -> Counter[str]:
+    """How often each message was sent."""
+    return Counter(request["headers"]["webhook-id"] for request in receiver.requests)
+
+
+async def recorded(hooks: Hooks) -> set[tuple[str, int, int]]:
+    """Status and attempts of the deliveries, and how many attempts the log has of each."""
+    log = Counter(one["event_id"] for one in await hooks.attempts())
+    return {(row["status"], row["attempts"], log[row["event_id"]]) for row in await hooks.rows()}
+
+
+async def told(hooks: Hooks) -> list[dict[str, Any]]:
+    """The events of the account in their order, each held against its schema."""
+    async with hooks.database.connection() as connection:
+        cursor = await connection.execute(
+            "select type, data from events where account_id = %s order by id", (hooks.account_id,)
+        )
+        rows = await cursor.fetchall()
+    for row in rows:
+        jsonschema_rs.validate(EVENT_TYPES[row["type"]].data_schema(), row["data"])
+    return rows

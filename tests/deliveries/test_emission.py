@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import jsonschema_rs
 import pytest
 
 from database import Database
@@ -13,25 +12,12 @@ from language.definition import Definition
 from models.accounts import keys
 from models.automations import automations, run_targets
 from models.credits import credits
-from models.events.event_types import EVENT_TYPES
 from models.runs.runs import RunView
 from sealing import Keyring
 from tests.automations.engine import Endpoint, accept, cancel, ended, transform, waiting, webhook
-from tests.deliveries.receivers import Hooks
+from tests.deliveries.receivers import Hooks, told
 
 NOWHERE = "http://127.0.0.1:9/"
-
-
-async def told(hooks: Hooks) -> list[dict[str, Any]]:
-    """The events of the account in their order, each held against its schema."""
-    async with hooks.database.connection() as connection:
-        cursor = await connection.execute(
-            "select type, data from events where account_id = %s order by id", (hooks.account_id,)
-        )
-        rows = await cursor.fetchall()
-    for row in rows:
-        jsonschema_rs.validate(EVENT_TYPES[row["type"]].data_schema(), row["data"])
-    return rows
 
 
 async def types(hooks: Hooks) -> list[str]:

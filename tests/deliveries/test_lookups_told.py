@@ -17,8 +17,7 @@ from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.engine import until
 from tests.datasets import write_small_datasets
-from tests.deliveries.receivers import Hooks
-from tests.deliveries.test_emission import told
+from tests.deliveries.receivers import Hooks, told
 
 NOWHERE = "http://127.0.0.1:9/"
 
@@ -31,9 +30,7 @@ async def api(settings: Settings) -> AsyncGenerator[Api]:
         yield api
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person(credits=10)
+CREDITS = 10
 
 
 @pytest.fixture

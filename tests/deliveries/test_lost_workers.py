@@ -24,23 +24,12 @@ from services import delivery_attempts
 from settings import Settings
 from tests.automations.engine import Endpoint, Work, hasty_worker, requested, send_signal, until
 from tests.automations.faults import Do, Lost
-from tests.deliveries.receivers import Hooks
+from tests.deliveries.receivers import Hooks, recorded, times
 from tests.stacks import eventually
 from workflows.messages import SEND_DELIVERIES
 
-pytestmark = pytest.mark.usefixtures("short_periods")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("short_periods")]
 NewHooks = Callable[[], Awaitable[Hooks]]
-
-
-def times(receiver: Endpoint) -> Counter[str]:
-    """How often each message was sent."""
-    return Counter(request["headers"]["webhook-id"] for request in receiver.requests)
-
-
-async def recorded(hooks: Hooks) -> set[tuple[str, int, int]]:
-    """Status and attempts of the deliveries, and how many attempts the log has of each."""
-    log = Counter(one["event_id"] for one in await hooks.attempts())
-    return {(row["status"], row["attempts"], log[row["event_id"]]) for row in await hooks.rows()}
 
 
 DEATHS = {

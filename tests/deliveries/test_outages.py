@@ -18,9 +18,10 @@ from models.webhooks import delivery_recovery
 from temporal import starts
 from tests.automations.engine import Endpoint, Work, requested, until
 from tests.deliveries.claims import claim
-from tests.deliveries.receivers import Hooks
-from tests.deliveries.test_lost_workers import recorded, times
+from tests.deliveries.receivers import Hooks, recorded, times
 from tests.stacks import free_port
+
+pytestmark = pytest.mark.long
 
 NewHooks = Callable[[], Awaitable[Hooks]]
 

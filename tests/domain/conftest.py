@@ -50,19 +50,19 @@ Whois = Callable[[dict[str, str]], Awaitable[Registry]]
 
 
 @pytest.fixture
-async def stack() -> AsyncGenerator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
+async def resources() -> AsyncGenerator[AsyncExitStack]:
+    async with AsyncExitStack() as resources:
+        yield resources
 
 
 @pytest.fixture
-def registry(stack: AsyncExitStack) -> Whois:
+def registry(resources: AsyncExitStack) -> Whois:
     async def start(answers: dict[str, str]) -> Registry:
         whois._registries.clear()  # pyright: ignore[reportPrivateUsage] - a port may come again
         registry = Registry(answers)
         server = await asyncio.start_server(registry.serve, "127.0.0.1", 0)
         registry.port = server.sockets[0].getsockname()[1]
-        stack.callback(server.close)
+        resources.callback(server.close)
         return registry
 
     return start
@@ -107,7 +107,7 @@ def certificate(folder: Path, **changes: Any) -> Path:
 
 
 @pytest.fixture
-async def tls_server(stack: AsyncExitStack, tmp_path: Path) -> tuple[str, list[str]]:
+async def tls_server(resources: AsyncExitStack, tmp_path: Path) -> tuple[str, list[str]]:
     """The URL of a TLS server whose certificate nobody should trust, and the names that it was asked for."""
     asked: list[str] = []
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -118,5 +118,5 @@ async def tls_server(stack: AsyncExitStack, tmp_path: Path) -> tuple[str, list[s
         writer.close()
 
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0, ssl=serving)
-    stack.callback(server.close)
+    resources.callback(server.close)
     return f"tls://127.0.0.1:{server.sockets[0].getsockname()[1]}", asked

@@ -35,7 +35,7 @@ REGISTERED = json.loads((FIXTURES / "rdapdomain/ok.json").read_text())["exchange
 @pytest.fixture
 async def api(
     settings: Settings,
-    stack: AsyncExitStack,
+    resources: AsyncExitStack,
     name_server: Serve,
     registry: Whois,
     tls_server: tuple[str, list[str]],
@@ -54,7 +54,7 @@ async def api(
     app.router.add_get("/domain/example.com", registration)
     runner = web.AppRunner(app, shutdown_timeout=0)
     await runner.setup()
-    stack.push_async_callback(runner.cleanup)
+    resources.push_async_callback(runner.cleanup)
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     addresses = {
         "rdapdomain": f"http://127.0.0.1:{runner.addresses[0][1]}",
@@ -70,9 +70,7 @@ async def api(
         yield api
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person(credits=10)
+CREDITS = 10
 
 
 async def test_a_domain_is_answered_with_all_that_its_sources_know(person: Person) -> None:
@@ -145,12 +143,12 @@ async def test_a_domain_is_answered_with_all_that_its_sources_know(person: Perso
 
 
 async def test_a_type_that_fails_is_null_with_its_reason_and_asked_again(
-    settings: Settings, stack: AsyncExitStack, name_server: Serve
+    settings: Settings, resources: AsyncExitStack, name_server: Serve
 ) -> None:
     server, names = await name_server({"example.com": {"A": ["8.8.8.8"], "MX": ["SERVFAIL"]}})
     chosen = {source.spec.name: ProviderSettings(enabled=False) for source in KIND.sources}
     chosen["dns"] = ProviderSettings(base_url=names)
-    api = await stack.enter_async_context(running(settings, local_only=False, providers=chosen))
+    api = await resources.enter_async_context(running(settings, local_only=False, providers=chosen))
     person = await api.person(credits=10)
     answer = (await person.key.post("/api/agent/domain", json={"domain": "example.com"})).json()
     assert (answer["dns"]["a"], answer["dns"]["mx"], answer["dns"]["txt"]) == (["8.8.8.8"], None, [])
@@ -198,13 +196,13 @@ async def test_a_bad_query_is_refused_with_its_field(
 
 
 async def test_targets_that_do_not_answer_leave_the_sources_open_for_others(
-    settings: Settings, stack: AsyncExitStack, registry: Whois
+    settings: Settings, resources: AsyncExitStack, registry: Whois
 ) -> None:
     # What listens there speaks no TLS: that is a matter of this target alone.
     server = await registry({})
     chosen = {source.spec.name: ProviderSettings(enabled=False) for source in KIND.sources}
     chosen["tls"] = ProviderSettings(base_url=f"tls://127.0.0.1:{server.port}")
-    api = await stack.enter_async_context(running(settings, local_only=False, providers=chosen))
+    api = await resources.enter_async_context(running(settings, local_only=False, providers=chosen))
     person = await api.person(credits=10)
     for number in range(7):
         response = await person.key.post("/api/agent/domain", json={"domain": f"a{number}.example.com"})

@@ -380,7 +380,7 @@ async def test_hosting_is_unsure_of_what_only_a_source_fills_that_is_switched_of
 
 
 async def test_the_bootstrap_file_says_which_registry_is_in_charge_and_is_fetched_once(
-    stack: AsyncExitStack,
+    resources: AsyncExitStack,
 ) -> None:
     # The form of RFC 9224, section 4.
     services = [
@@ -393,7 +393,7 @@ async def test_the_bootstrap_file_says_which_registry_is_in_charge_and_is_fetche
         fetched.append(str(request.url))
         return httpx.Response(200, json={"version": "1.0", "services": services})
 
-    client = await stack.enter_async_context(httpx.AsyncClient(transport=httpx.MockTransport(answer)))
+    client = await resources.enter_async_context(httpx.AsyncClient(transport=httpx.MockTransport(answer)))
     context = Context(client, "", None, 4)
     found = [await bootstrap.server(tld, context, "http://here.test") for tld in ("com", "org", "de")]
     assert found == ["https://registry.example.com/myrdap", "http://example.org", None]

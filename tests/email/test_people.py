@@ -9,7 +9,7 @@ import pytest
 from providers.email.kind import KIND
 from providers.email.people import same_person
 from providers.lookup.result import LookupResult, SourceResult
-from tests.lookups.test_truth import answer
+from tests.lookups.composing import answer
 
 BOB = {
     "name": "Bob Sample", "company": "Sample Ltd", "city": "Paris", "bio": "I am Bob.",

@@ -1,4 +1,4 @@
-"""An API process for the tests of its log: `python logged_api.py <port>`, with a route that has a bug."""
+"""An API process for the tests of its log, with a route that has a bug. Its argument is its port."""
 
 import sys
 
@@ -23,7 +23,8 @@ async def wrong_answer() -> list[int]:
     return ["canary-in-an-answer"]  # type: ignore[list-item]
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Be the API."""
     logs.configure("api")
     app = create_app(settings.load())
     app.include_router(router)

@@ -20,11 +20,6 @@ _WAITING: LiteralString = (
 )
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
 async def send(api: Api, person: Person, method: str, path: str, body: Any = None) -> asyncio.StreamWriter:
     """Send a request, and read nothing."""
     url = httpx.URL(api.url)

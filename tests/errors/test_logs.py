@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import socket
@@ -18,6 +17,7 @@ import pytest
 
 from database import Database
 from settings import Settings
+from tests import commands
 from tests.stacks import eventually
 
 HERE = Path(__file__).parent
@@ -44,20 +44,18 @@ async def logged(
         port = free.getsockname()[1]
     path = tmp_path_factory.mktemp("log") / "api.log"
     environment = {
-        **os.environ, "PYTHONPATH": str(HERE.parents[1]), "DATABASE_URL": database.url,
+        **os.environ, "DATABASE_URL": database.url,
         "VEDETTE_DATA": str(settings.data), "VEDETTE_LIMIT_LOGIN": "off",
     }  # fmt: skip
-    with path.open("wb") as file:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, str(HERE / "logged_api.py"), str(port), env=environment, stderr=file
-        )
+    path.touch()
+    process = commands.start("tests.errors.logged_api", [str(port)], environment, (os.devnull, str(path)))
     try:
         async with httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30
         ) as http:
 
             async def answers() -> bool:
-                assert process.returncode is None, path.read_text()
+                assert process.exitcode is None, path.read_text()
                 try:
                     return (await http.get("/healthz")).status_code == 200
                 except httpx.ConnectError:
@@ -67,7 +65,7 @@ async def logged(
             yield LoggedApi(http, path)
     finally:
         process.kill()
-        await process.wait()
+        process.join()
 
 
 async def test_a_bug_tells_the_log_everything_and_the_client_nothing(logged: LoggedApi) -> None:

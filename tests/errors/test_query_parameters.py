@@ -24,11 +24,6 @@ OPERATIONS = [
 BY_NAME = pytest.mark.parametrize(("name", "operation"), OPERATIONS, ids=[name for name, _ in OPERATIONS])
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
 def parameters(operation: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in operation.get("parameters", []) if one["in"] == "query"]
 

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -31,22 +30,9 @@ from tests.automations.claims import lose, new_shift, runs_of
 from tests.claims.conftest import NewRuns
 from tests.engine.definitions import definitions, payloads
 from tests.engine.world import NAMESPACE, START, World, outcome_of
+from tests.execution.clocks import FastClock
 
 _ROWS = 16
-
-
-@dataclass
-class FastClock:
-    """Whoever sleeps moves it."""
-
-    moment: datetime = START
-
-    def now(self) -> datetime:
-        return self.moment
-
-    async def sleep_until(self, moment: datetime) -> None:
-        await asyncio.sleep(0)
-        self.moment = max(self.moment, moment)
 
 
 class _Asked(NamedTuple):

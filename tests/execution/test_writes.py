@@ -18,7 +18,7 @@ from language.definition import Definition
 from models.identifiers import new_id
 from models.runs.run_writes import Change, End, Wait
 from tests.engine.world import START
-from tests.execution.test_execution import FastClock
+from tests.execution.clocks import FastClock
 
 
 def call(step_id: str, **fields: Any) -> JSONObject:

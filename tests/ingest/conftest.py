@@ -6,7 +6,9 @@ from uuid import UUID
 import pytest
 
 from database import Database
-from tests.automations.conftest import client, new_account, new_target, open_settings, receiver  # noqa: F401
+from tests.automations.conftest import client, new_account, new_target, open_settings
+
+__all__ = ["client", "new_account", "new_target", "open_settings"]
 
 RunsOf = Callable[[UUID], Awaitable[int]]
 

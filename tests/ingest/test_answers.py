@@ -3,47 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from typing import Any
 from uuid import UUID
 
 import httpx
 import pytest
 from psycopg.types.json import Json
-from temporalio.client import Client
 
 from database import Database
-from sealing import Keyring
 from services import responding
 from services.process_pool import WorkLost
-from settings import Settings
-from tests.api_server import Api, Person, running
-from tests.automations.engine import Endpoint, transform, until, webhook, working
+from tests.api_server import Api, Person
+from tests.automations.conftest import api, worker
+from tests.automations.engine import Endpoint, transform, until, webhook
 from tests.automations.workflows import create, post, problem
 
+__all__ = ["api", "worker"]
+
+pytestmark = pytest.mark.usefixtures("worker")
+
 PAIRS = "length(map(&length(map(&to_string(@), $.trigger)), trigger))"
-
-
-@pytest.fixture(scope="module")
-async def api(open_settings: Settings) -> AsyncGenerator[Api]:
-    async with running(open_settings) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
-@pytest.fixture(scope="module", autouse=True)
-async def worker(
-    open_settings: Settings,
-    client: Client,
-    database: Database,
-    keyring: Keyring,
-) -> AsyncGenerator[None]:
-    async with working(open_settings, client, database, keyring):
-        yield
 
 
 async def workflow(person: Person, *steps: Any, respond: Any = None, **fields: Any) -> str:

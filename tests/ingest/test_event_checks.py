@@ -22,7 +22,7 @@ from models.priorities import BULK
 from services import event_checks
 from services.event_checks import ChecksWaiting, EventChecks
 from services.process_pool import ProcessPool
-from tests.services.test_process_pool import wait_for
+from tests.services.work import wait_for
 from tests.stacks import eventually
 
 PAIRS = "length(map(&length(map(&to_string(@), $.trigger)), trigger))"

@@ -27,11 +27,6 @@ BODY = {"id": "evt_1", "event_id": "Ev1"}
 Sign = Callable[[bytes, float], dict[str, str]]
 
 
-@pytest.fixture(scope="module")
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
 def _hmac(body: bytes) -> str:
     return hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
 

@@ -14,11 +14,6 @@ from tests.api_server import Api, Person
 from tests.automations.workflows import create, post, problem
 
 
-@pytest.fixture(scope="module")
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
 async def rotate(person: Person, made: dict[str, Any], **body: Any) -> dict[str, Any]:
     answer = await person.key.post(f"/api/workflows/{made['id']}/rotate-token", json=body)
     assert answer.status_code == 200, answer.text

@@ -19,11 +19,6 @@ def token_of(workflow: dict[str, Any]) -> str:
     return workflow["webhook_url"].rpartition("/")[2]
 
 
-@pytest.fixture(scope="module")
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
 @pytest.fixture
 async def workflow(api: Api, person: Person) -> dict[str, Any]:
     """One that has run, was changed, and whose runs an endpoint is told of."""

@@ -114,3 +114,10 @@ class Jobber:
     async def events(self, job_id: UUID) -> list[dict[str, Any]]:
         """The events of a job."""
         return await self.rows("select * from events where data->>'job_id' = %s", str(job_id))
+
+
+VALID = [f"+1415555{number}" for number in range(2600, 2610)]
+
+
+ABUSE = ["threat.abuse_score"]
+"""What one source alone fills."""

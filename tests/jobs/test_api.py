@@ -19,9 +19,7 @@ from tests.jobs.asking import PATH, download, make, table, upload
 CSV = "IP,note\n8.8.8.8,a\nnobody,b\n,c\n8.8.8.8,d\n"
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person(credits=10)
+CREDITS = 10
 
 
 async def job_count(database: Database, person: Person) -> int:

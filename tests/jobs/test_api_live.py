@@ -29,9 +29,7 @@ async def api(watching_settings: Settings, notifier: Notifier) -> AsyncGenerator
         yield served
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person(credits=10)
+CREDITS = 10
 
 
 async def test_the_results_are_the_given_columns_with_what_was_found(

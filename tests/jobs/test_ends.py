@@ -14,10 +14,9 @@ from models.jobs.jobs import list_some
 from temporal import starts
 from tests.automations.engine import until
 from tests.jobs.conftest import NewJobber
-from tests.jobs.jobs import Jobber
+from tests.jobs.jobs import VALID, Jobber
 from tests.monitors.watching import Scanner, addresses
 
-VALID = [f"+1415555{number}" for number in range(2600, 2610)]
 NOT_VALID = "+999123456789"
 
 

@@ -14,8 +14,7 @@ from providers.lookup.result import LookupResult
 from providers.sources.base import Kind, Query
 from sealing import Keyring
 from tests.deliveries.receivers import Hooks
-from tests.jobs.jobs import Jobber
-from tests.jobs.test_quotas import ABUSE
+from tests.jobs.jobs import ABUSE, Jobber
 from tests.monitors.watching import Scanner, addresses, answering
 
 

@@ -17,12 +17,13 @@ from settings import Settings
 from temporal import starts
 from tests.automations.engine import hasty_worker
 from tests.automations.faults import Do, Lost
-from tests.jobs.jobs import Jobber
-from tests.jobs.test_ends import VALID
+from tests.jobs.jobs import VALID, Jobber
 from tests.monitors.conftest import Work
 from tests.monitors.watching import Scanner, addresses
 from tests.stacks import eventually
 from workflows.messages import LOOK_UP_ROWS
+
+pytestmark = pytest.mark.long
 
 DEATHS = ["models.jobs.queue:claim", "temporal.starts:start_job", "models.jobs.queue:record"]
 

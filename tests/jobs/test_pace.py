@@ -18,7 +18,7 @@ from services import pacing
 from settings import Settings
 from tests.datasets import write_small_datasets
 from tests.jobs.jobs import Jobber
-from tests.lookups.test_truth import answer
+from tests.lookups.composing import answer
 from tests.monitors.conftest import Work
 from tests.monitors.watching import Answer, Scanner
 

@@ -15,7 +15,7 @@ from models.jobs.queue import RowAnswer
 from models.lookups import provider_states
 from services import pacing
 from tests.automations.engine import until
-from tests.jobs.jobs import Jobber
+from tests.jobs.jobs import ABUSE, Jobber
 from tests.monitors.conftest import Work
 from tests.monitors.watching import Answer, Scanner, addresses, answering, reported
 from tests.stacks import eventually
@@ -26,10 +26,6 @@ async def notifier(at_work: Work) -> AsyncGenerator[Notifier]:
     """A worker that remembers no limit."""
     async with at_work() as running:
         yield running
-
-
-ABUSE = ["threat.abuse_score"]
-"""What one source alone fills."""
 
 
 def by_turns(limited: int, answer: Answer, retry_after: str = "1") -> Answer:

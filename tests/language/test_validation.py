@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from language.definition import MAX_DEFINITION_BYTES, MAX_STEPS, Definition
 from language.validation import checks
 from language.validation.definition import MAX_FINDINGS, Document
 from models.automations.automation_views import WorkflowView
-from models.automations.definitions import READ_ONLY, validate, validate_text
+from models.automations.definitions import READ_ONLY, json_schema, validate, validate_text
 from models.lookups.lookups import LookupAnswer
 from providers.email.answer import Breach, EmailAnswer, MailChecks, RegisteredServices, Socials
 from providers.registry import lookup_fields
@@ -429,6 +430,11 @@ FINE: dict[str, list[Step]] = {
 def test_steps_that_can_work_are_fine(case: str) -> None:
     found = report(*FINE[case])
     assert (found.errors, found.warnings) == ([], [])
+
+
+@pytest.mark.parametrize("case", FINE)
+def test_the_published_schema_allows_what_is_valid(case: str) -> None:
+    jsonschema_rs.validate(json_schema(), {"name": "test", "steps": FINE[case]})
 
 
 WARNINGS: dict[str, tuple[list[Step], Found]] = {

@@ -8,7 +8,7 @@ import pytest
 
 from providers.registry import KINDS
 from settings import Settings
-from tests.api_server import Api, Person, running
+from tests.api_server import Person, running
 from tests.lookups.paths import PATHS
 
 BODIES: dict[str, dict[str, str]] = {
@@ -18,9 +18,7 @@ BODIES: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person(credits=100)
+CREDITS = 100
 
 
 async def test_an_answer_lists_who_was_asked_and_on_request_who_was_not(person: Person) -> None:

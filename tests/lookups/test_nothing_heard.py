@@ -20,7 +20,9 @@ from settings import ProviderSettings, Settings
 from temporal.client import connect
 from tests.api_server import Api, Person, running
 from tests.automations.engine import Endpoint, endpoint, until, working
-from tests.lookups.test_truth import answer
+from tests.lookups.composing import answer
+
+pytestmark = pytest.mark.long
 
 TARGETS = {
     "ip": "9.9.9.9",

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api_server import Api, Person
+from tests.api_server import Person
 from tests.lookups.paths import PATHS
 
-
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person(credits=100)
+CREDITS = 100
 
 
 @pytest.mark.parametrize("kind", PATHS)

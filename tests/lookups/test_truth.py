@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -24,10 +23,10 @@ from providers.registry import KINDS, lookup_fields
 from providers.sources import verdicts
 from providers.sources.base import Kind, RemoteSource, Source
 from settings import Rate
+from tests.lookups.composing import NOW, answer
 from tests.lookups.conftest import World, spec
 from tests.stacks import eventually
 
-NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 SILENT = [
     *(SourceResult(status, detail="x") for status in sorted(FAILURES)),
     SourceResult("skipped", detail=NO_DATA),
@@ -35,10 +34,6 @@ SILENT = [
 ]
 # Not a claim that there is nothing, although it is zero or false.
 PLAIN_VALUES = {"location.longitude", "location.latitude", "timezone.utc_offset", "result_count", "checked"}
-
-
-def answer(kind: Kind, outcomes: list[tuple[Source, SourceResult]]) -> LookupResult:
-    return compose(kind, kind.normalise(kind.example, ""), outcomes, NOW)
 
 
 def leaves(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:

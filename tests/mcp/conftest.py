@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.api_server import Api, Person
-from tests.automations.conftest import api, client, notifier, open_settings, receiver
+from tests.automations.conftest import api, client, notifier, open_settings
 from tests.mcp.clients import Agent
 
-__all__ = ["api", "client", "notifier", "open_settings", "receiver"]
+__all__ = ["api", "client", "notifier", "open_settings"]
 
 
 @pytest.fixture

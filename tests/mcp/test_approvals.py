@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import re
@@ -136,11 +137,12 @@ SPELLINGS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["url", "headers", "body"])
 async def test_an_agent_makes_no_workflow_that_sends_resume_urls(
     agent: Agent, receiver: Endpoint, place: str
 ) -> None:
-    for spelling in SPELLINGS:
+    async def attempt(spelling: str) -> None:
         given = f"{{{{ {spelling} }}}}"
         config: dict[str, Any] = {"url": receiver.url, "body": {"x": 1}}
         config |= {"url": {"url": f"{receiver.url}/{given}"}, "headers": {"headers": {"X-A": given}}}.get(
@@ -150,6 +152,8 @@ async def test_an_agent_makes_no_workflow_that_sends_resume_urls(
         made = await agent.result("create_workflow", definition={"name": "x", "steps": steps})
         if not made.is_error and made.structured_content is not None:
             await agent.call("run_workflow", workflow_id=made.structured_content["id"], wait_seconds=2)
+
+    await asyncio.gather(*map(attempt, SPELLINGS))
     sent = json.dumps([dict(request) for request in receiver.requests], default=str)
     assert receiver.requests and "resume" not in sent
 

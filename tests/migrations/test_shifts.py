@@ -19,9 +19,8 @@ from models.priorities import ALONE, BULK, INTERACTIVE, WAITED
 from models.runs import run_starts
 from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.claims import claim as claim_some
-from tests.automations.claims import claimed, new_shift, runs_of
+from tests.automations.claims import claimed, let_pass, new_shift, runs_of
 from tests.automations.engine import Endpoint, NewTarget, Work, accept, ended, transform, waiting, webhook
-from tests.automations.test_dispatch_points import let_pass
 
 EXECUTION = "shift"
 BEFORE = "0035"

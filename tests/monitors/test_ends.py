@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from uuid import UUID
 
 from temporalio.client import Client
 
 from database import Database, Notifier
-from language.definition import Definition
-from models.audit import Actor
-from models.automations import automations
 from models.lists import lists
 from models.monitors import cleanup, completion, monitors
 from models.monitors.monitors import MonitorSettings
@@ -20,7 +16,7 @@ from models.webhooks.endpoints import EndpointSettings
 from sealing import Keyring
 from temporal import starts
 from tests.automations.engine import ended, until
-from tests.monitors.watching import Scanner, Watcher, addresses, scanned_as
+from tests.monitors.watching import Scanner, Watcher, addresses, scanned_as, workflow
 from tests.views import get_run
 
 
@@ -127,20 +123,6 @@ async def test_a_run_has_the_targets_that_its_list_had_when_it_was_accepted(
     _, results = await watcher.found(monitor_id, notifier)
     # What nothing is known of comes first.
     assert [one["target"] for one in results] == [targets[2], targets[1]]
-
-
-async def workflow(watcher: Watcher, keyring: Keyring, monitor_id: UUID) -> UUID:
-    """An active workflow that says what has changed."""
-    definition = Definition.model_validate(
-        {
-            "name": "w",
-            "trigger": {"type": "monitor_event", "monitor_id": str(monitor_id)},
-            "steps": [{"id": "told", "type": "transform", "config": {"expression": "trigger"}}],
-        }
-    )
-    actor = Actor(watcher.account_id, "system", name="test")
-    async with watcher.database.transaction() as connection:
-        return await automations.create(connection, keyring, actor, definition, "active")
 
 
 async def test_a_workflow_that_waits_for_a_monitor_is_told_what_has_changed(

@@ -12,8 +12,7 @@ from providers.lookup import composition
 from providers.lookup.result import LookupResult
 from providers.sources.base import Kind, Query
 from sealing import Keyring
-from tests.monitors.test_ends import workflow
-from tests.monitors.watching import Answer, Scanner, Watcher, addresses, reported, scanned_as
+from tests.monitors.watching import Answer, Scanner, Watcher, addresses, reported, scanned_as, workflow
 
 ODD_NAMES = {
     "a null character": r'"a\u0000b"',

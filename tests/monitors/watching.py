@@ -14,11 +14,14 @@ from uuid import UUID
 from aiohttp import web
 
 from database import Database, Notifier
+from language.definition import Definition
 from models.audit import Actor
+from models.automations import automations
 from models.credits import credits
 from models.monitors import monitors, runs
 from models.monitors.monitors import CHANGED_CHANNEL, MonitorSettings
 from models.monitors.run_views import MonitorRunView
+from sealing import Keyring
 from tests.automations.engine import until
 
 Answer = Callable[[str], web.Response]
@@ -171,3 +174,17 @@ class Watcher:
         async with self.database.connection() as connection:
             shown = await credits.get_balance(connection, self.account_id)
         return shown.balance, shown.held
+
+
+async def workflow(watcher: Watcher, keyring: Keyring, monitor_id: UUID) -> UUID:
+    """An active workflow that says what has changed."""
+    definition = Definition.model_validate(
+        {
+            "name": "w",
+            "trigger": {"type": "monitor_event", "monitor_id": str(monitor_id)},
+            "steps": [{"id": "told", "type": "transform", "config": {"expression": "trigger"}}],
+        }
+    )
+    actor = Actor(watcher.account_id, "system", name="test")
+    async with watcher.database.transaction() as connection:
+        return await automations.create(connection, keyring, actor, definition, "active")

@@ -14,6 +14,8 @@ from tests.openapi import generators
 from tests.openapi.generators import HERE, REDOCLY, SPECTRAL, TYPESCRIPT
 from tests.pinned_packages import run
 
+pytestmark = [pytest.mark.long, pytest.mark.node]
+
 
 @pytest.fixture(scope="module")
 async def document(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from outbound.client import Outbound
 from outbound.lease import LeaseLost
 from tests.outbound.conftest import Request, Serve
-from tests.outbound.test_sending import LOOPBACK, response
+from tests.outbound.raw import LOOPBACK, response
 from tests.stacks import eventually
 
 

@@ -14,7 +14,7 @@ import pytest
 from outbound.client import Outbound
 from outbound.memory import CALL_BYTES, BodyCost, MemoryBudget, Reservation
 from tests.outbound.conftest import Request, Serve
-from tests.outbound.test_sending import LOOPBACK, response
+from tests.outbound.raw import LOOPBACK, response
 from tests.stacks import eventually
 
 LIMIT = 100 * CALL_BYTES

@@ -10,33 +10,17 @@ import tracemalloc
 import zlib
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from ipaddress import ip_network
 from pathlib import Path
 
 import aiohttp
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from outbound.client import Outbound
 from outbound.errors import ForbiddenHeader, OutboundError
 from outbound.faults import error_for
-from settings import Settings
 from tests.outbound.conftest import Names, Request, Serve
+from tests.outbound.raw import CONNECTION_HEADERS, LOOPBACK, response
 from tests.stacks import eventually
-
-CONNECTION_HEADERS = (
-    "Host hOsT Connection Keep-Alive Proxy-Authenticate Proxy-Authorization Proxy-Connection TE Trailer "
-    "Transfer-Encoding Upgrade Content-Length Expect"
-).split()
-LOOPBACK = Settings(allow_private_networks=(ip_network("127.0.0.0/8"),))
-
-
-def response(body: bytes = b"", *headers: str, status: int = 200) -> bytes:
-    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *headers]
-    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 async def test_a_request_arrives_as_it_was_given(serve: Serve) -> None:
@@ -408,33 +392,6 @@ async def test_a_name_that_spells_no_characters_is_dns_failed() -> None:
         with pytest.raises(OutboundError) as caught:
             await outbound.send("GET", "http://xn--zzzzzz/")
     assert caught.value.code == "dns_failed"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
-    """A self-signed certificate for `right.example`, as a server uses it, and what trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "right.example")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("right.example")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "server.pem"
-    path.write_bytes(
-        certificate.public_bytes(serialization.Encoding.PEM)
-        + key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    return path, ssl.create_default_context(cafile=str(path))
 
 
 async def test_a_certificate_must_be_of_the_name_that_was_asked_for(

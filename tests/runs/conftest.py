@@ -1,40 +1,20 @@
 """An API over a worker, for tests that follow runs from outside."""
 
-from collections.abc import AsyncGenerator
 from typing import Any, Protocol
 
 import pytest
-from temporalio.client import Client
 
-from database import Database
-from sealing import Keyring
-from settings import Settings
-from tests.api_server import Api, Person, running
-from tests.automations.conftest import client, open_settings, receiver  # noqa: F401
-from tests.automations.engine import until, working
+from tests.api_server import Api, Person
+from tests.automations.conftest import api, client, open_settings, worker
+from tests.automations.engine import until
 from tests.runs.workflows import statuses
 
-
-@pytest.fixture(scope="module")
-async def api(open_settings: Settings) -> AsyncGenerator[Api]:  # noqa: F811
-    async with running(open_settings) as served:
-        yield served
+__all__ = ["api", "client", "open_settings", "worker"]
 
 
 @pytest.fixture(scope="module")
 async def person(api: Api) -> Person:
     return await api.person(credits=100)
-
-
-@pytest.fixture(scope="module")
-async def worker(
-    open_settings: Settings,  # noqa: F811
-    client: Client,  # noqa: F811
-    database: Database,
-    keyring: Keyring,
-) -> AsyncGenerator[None]:
-    async with working(open_settings, client, database, keyring):
-        yield
 
 
 class Follow(Protocol):

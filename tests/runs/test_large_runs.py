@@ -56,7 +56,7 @@ def text(size: int) -> str:
     return "é" * (size // 2)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def large(person: Person, database: Database) -> str:
     """A run of 12 steps that each gave 31 texts of 1 MiB, between two that gave little."""
     steps = {f"large_{n}": [MIB] * 31 for n in range(12)}

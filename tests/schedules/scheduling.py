@@ -7,6 +7,9 @@ from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
+from temporalio.client import Client, ScheduleDescription
+from temporalio.service import RPCError, RPCStatusCode
+
 from database import Database
 from language.definition import Definition, Status
 from models.audit import Actor
@@ -17,6 +20,7 @@ from models.runs import schedule_triggers
 from models.runs.acceptance import RunAcceptance
 from models.runs.run_views import RunView
 from sealing import Keyring
+from tests.automations.engine import until
 from tests.views import get_run
 
 HOURLY = {"every": {"hours": 1}}
@@ -112,3 +116,38 @@ class Scheduler:
 def _definition(schedule: Any, trigger: dict[str, Any], more: dict[str, Any]) -> Definition:
     given = {"type": "schedule", "schedule": schedule, **trigger} if schedule else {"type": "manual"}
     return Definition.model_validate({"name": "test", "trigger": given, **more})
+
+
+async def schedule(client: Client, automation_id: UUID) -> ScheduleDescription | None:
+    try:
+        return await client.get_schedule_handle(f"workflow/{automation_id}").describe()
+    except RPCError as error:
+        assert error.status is RPCStatusCode.NOT_FOUND
+        return None
+
+
+async def scheduled(client: Client, scheduler: Scheduler, automation_id: UUID) -> ScheduleDescription:
+    """The Schedule, once it says what the row says."""
+
+    async def look() -> ScheduleDescription | None:
+        due, found = (
+            (await scheduler.row(automation_id))["next_run_at"],
+            await schedule(client, automation_id),
+        )
+        if found is None:
+            return None
+        if due is None:
+            return found if found.schedule.state.paused else None
+        return found if found.info.next_action_times == [due] else None
+
+    return await until(look)
+
+
+async def completed(scheduler: Scheduler, automation_id: UUID, count: int = 1) -> list[RunView]:
+    """Its runs, once so many have completed."""
+
+    async def look() -> list[RunView] | None:
+        runs = await scheduler.runs(automation_id)
+        return runs if [run.status for run in runs].count("completed") >= count else None
+
+    return await until(look)

@@ -11,8 +11,7 @@ from sealing import Keyring
 from settings import Settings
 from temporal.client import connect
 from tests.automations.engine import until, working
-from tests.schedules.scheduling import Scheduler
-from tests.schedules.test_temporal_schedules import completed, scheduled
+from tests.schedules.scheduling import Scheduler, completed, scheduled
 
 
 async def test_a_time_at_which_no_worker_was_there_is_one_run_when_two_come_back(

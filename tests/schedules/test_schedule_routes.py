@@ -8,16 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.api_server import Api, Person
+from tests.api_server import Person
 from tests.automations.workflows import create, problem, wrong
 
 EVERY = {"every": {"minutes": 90}}
 ANY_LIST = {"type": "object", "required": ["list"]}
-
-
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()
 
 
 def trigger(schedule: Any = EVERY, **more: Any) -> dict[str, Any]:

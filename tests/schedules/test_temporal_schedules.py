@@ -7,54 +7,18 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-from temporalio.client import Client, ScheduleDescription
+from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.schedules import ScheduleActivities
 from database import Database, Notifier
 from dispatch import schedules as schedule_dispatcher
-from models.runs.runs import RunView
 from models.schedules.scheduling import WORKFLOWS
 from temporal import due_schedules
 from tests.automations.engine import until
-from tests.schedules.scheduling import HOURLY, Scheduler
+from tests.schedules.scheduling import HOURLY, Scheduler, completed, schedule, scheduled
 
 HOUR = timedelta(hours=1)
-
-
-async def schedule(client: Client, automation_id: UUID) -> ScheduleDescription | None:
-    try:
-        return await client.get_schedule_handle(f"workflow/{automation_id}").describe()
-    except RPCError as error:
-        assert error.status is RPCStatusCode.NOT_FOUND
-        return None
-
-
-async def scheduled(client: Client, scheduler: Scheduler, automation_id: UUID) -> ScheduleDescription:
-    """The Schedule, once it says what the row says."""
-
-    async def look() -> ScheduleDescription | None:
-        due, found = (
-            (await scheduler.row(automation_id))["next_run_at"],
-            await schedule(client, automation_id),
-        )
-        if found is None:
-            return None
-        if due is None:
-            return found if found.schedule.state.paused else None
-        return found if found.info.next_action_times == [due] else None
-
-    return await until(look)
-
-
-async def completed(scheduler: Scheduler, automation_id: UUID, count: int = 1) -> list[RunView]:
-    """Its runs, once so many have completed."""
-
-    async def look() -> list[RunView] | None:
-        runs = await scheduler.runs(automation_id)
-        return runs if [run.status for run in runs].count("completed") >= count else None
-
-    return await until(look)
 
 
 async def test_when_it_is_due_its_schedule_starts_a_run_and_then_says_the_next_time(

@@ -24,11 +24,6 @@ PATH = "/api/workflows/secrets"
 VALUE = "canary-value-ä-1"
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
 async def store(person: Person, name: str = "TOKEN", value: str = VALUE) -> httpx.Response:
     response = await person.key.post(PATH, json={"name": name, "value": value})
     assert response.status_code in (200, 201), response.text

@@ -14,12 +14,11 @@ from tests.automations.conftest import (
     new_target,
     open_settings,
     quick_watch,
-    receiver,
     stranger,
 )
 from tests.automations.engine import working
 
-__all__ = ["client", "new_account", "new_target", "open_settings", "quick_watch", "receiver", "stranger"]
+__all__ = ["client", "new_account", "new_target", "open_settings", "quick_watch", "stranger"]
 
 
 @pytest.fixture(scope="module")

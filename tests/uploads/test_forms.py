@@ -86,11 +86,6 @@ async def api(settings: Settings) -> AsyncGenerator[Api]:
         yield api
 
 
-@pytest.fixture(scope="module")
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
 def part(name: str, data: bytes, filename: str | None = None) -> bytes:
     named = "" if filename is None else f'; filename="{filename}"'
     return f'Content-Disposition: form-data; name="{name}"{named}\r\n\r\n'.encode() + data

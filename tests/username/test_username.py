@@ -120,9 +120,7 @@ async def api(settings: Settings) -> AsyncGenerator[Api]:
         yield await stack.enter_async_context(running(settings, local_only=False, providers=chosen))
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person(credits=10)
+CREDITS = 10
 
 
 async def look_up(person: Person, **body: Any) -> dict[str, Any]:

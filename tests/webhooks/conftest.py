@@ -7,25 +7,13 @@ import pytest
 
 from database import Database
 from settings import Settings
-from tests.api_server import Api, Person, running
-from tests.automations.engine import Endpoint, endpoint
+from tests.api_server import Api, running
 
 
 @pytest.fixture(scope="module")
 async def api(settings: Settings) -> AsyncGenerator[Api]:
     async with running(settings, allow_private_networks=(ip_network("127.0.0.1/32"),)) as api:
         yield api
-
-
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()
-
-
-@pytest.fixture
-async def receiver() -> AsyncGenerator[Endpoint]:
-    async with endpoint() as served:
-        yield served
 
 
 @pytest.fixture

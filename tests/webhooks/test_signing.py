@@ -36,7 +36,10 @@ def javascript_verifies(secret: str, body: bytes, headers: dict[str, str]) -> bo
     return {"genuine\n": True, "refused\n": False}[said]
 
 
-@pytest.fixture(params=[python_verifies, javascript_verifies], ids=["python", "javascript"])
+@pytest.fixture(
+    params=[python_verifies, pytest.param(javascript_verifies, marks=pytest.mark.node)],
+    ids=["python", "javascript"],
+)
 def verifies(request: pytest.FixtureRequest) -> Verify:
     return request.param
 

@@ -97,7 +97,11 @@ def wait_until_it_listens(process: subprocess.Popen[bytes], port: int, output: P
         time.sleep(0.01)
 
 
-@pytest.fixture(scope="module", params=[python, javascript, go], ids=lambda language: language.__name__)
+@pytest.fixture(
+    scope="module",
+    params=[python, pytest.param(javascript, marks=pytest.mark.node), go],
+    ids=["python", "javascript", "go"],
+)
 def command(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return request.param(tmp_path_factory.mktemp("receiver"))
 

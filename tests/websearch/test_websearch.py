@@ -131,9 +131,7 @@ async def api(settings: Settings, engines: Engines) -> AsyncGenerator[Api]:
         yield await stack.enter_async_context(running(settings, local_only=False, providers=chosen))
 
 
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person(credits=10)
+CREDITS = 10
 
 
 async def search(person: Person, **body: Any) -> dict[str, Any]:

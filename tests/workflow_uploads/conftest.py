@@ -7,15 +7,10 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from settings import Settings
-from tests.api_server import Api, Person, running
+from tests.api_server import Api, running
 
 
 @pytest.fixture(scope="module")
 async def api(settings: Settings) -> AsyncGenerator[Api]:
     async with running(settings, limit_bulk=None) as served:
         yield served
-
-
-@pytest.fixture
-async def person(api: Api) -> Person:
-    return await api.person()

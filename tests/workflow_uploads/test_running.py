@@ -13,12 +13,12 @@ from database import Database
 from sealing import Keyring
 from settings import Settings
 from tests.api_server import Api, Person, running
-from tests.automations.conftest import client, open_settings, receiver
+from tests.automations.conftest import client, open_settings
 from tests.automations.engine import Endpoint, hasty_worker, requested, transform, until, webhook, working
 from tests.runs.workflows import problem
 from tests.workflow_uploads.files import accepted, batch, ended, file_workflow, upload
 
-__all__ = ["client", "open_settings", "receiver"]
+__all__ = ["client", "open_settings"]
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,7 @@ async def test_expressions_read_the_columns_of_the_row(
     assert [run["output"] for run in runs] == ["Bob nothing", "Ada hello"]
 
 
+@pytest.mark.long
 async def test_all_rows_run_once_although_a_worker_dies_in_the_middle(
     person: Person,
     open_settings: Settings,

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
-from tests.lookups.conftest import World, kind, spec, world  # noqa: F401
+from tests.lookups.conftest import World, kind, spec
 
 
 def statuses(providers: list[dict[str, Any]]) -> dict[str, tuple[str, str | None]]:
     return {report["name"]: (report["status"], report.get("detail")) for report in providers}
 
 
-async def test_a_kept_answer_is_used_and_the_other_sources_are_not_asked(world: World) -> None:  # noqa: F811
+async def test_a_kept_answer_is_used_and_the_other_sources_are_not_asked(world: World) -> None:
     kept, other = await world.provider("apple", a__value=1), await world.provider("berry", b__value=2)
     first = await world.process(spec("apple"))
     await first.lookup("word", "fruit")
@@ -21,7 +21,7 @@ async def test_a_kept_answer_is_used_and_the_other_sources_are_not_asked(world: 
     assert (len(kept.requests), len(other.requests)) == (1, 0)
 
 
-async def test_a_kept_answer_that_is_no_longer_fresh_is_used_too(world: World) -> None:  # noqa: F811
+async def test_a_kept_answer_that_is_no_longer_fresh_is_used_too(world: World) -> None:
     await world.provider("apple", a__value=1)
     lookups = await world.process(spec("apple", ttl=0.001, stale_ttl=600))
     await lookups.lookup("word", "fruit")
@@ -29,7 +29,7 @@ async def test_a_kept_answer_that_is_no_longer_fresh_is_used_too(world: World) -
     assert (result.data["a"]["value"], result.reports()[0]["stale"]) == (1, True)
 
 
-async def test_what_somebody_has_paid_for_is_not_given_away(world: World) -> None:  # noqa: F811
+async def test_what_somebody_has_paid_for_is_not_given_away(world: World) -> None:
     await world.provider("apple", a__value=1)
     lookups = await world.process(spec("apple"))
     await lookups.lookup("word", "fruit")

@@ -1,0 +1,23 @@
+"""A clock that moves when somebody sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+
+from tests.engine.world import START
+
+
+@dataclass
+class FastClock:
+    """Whoever sleeps moves it."""
+
+    moment: datetime = START
+
+    def now(self) -> datetime:
+        return self.moment
+
+    async def sleep_until(self, moment: datetime) -> None:
+        await asyncio.sleep(0)
+        self.moment = max(self.moment, moment)
