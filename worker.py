@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
@@ -83,9 +84,139 @@ _SCHEMA_SECONDS = 1.0
 # The pauses between attempts to reach Temporal at the start.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 CACHED_WORKFLOWS = 1000
+_WORKFLOWS = [
+    AutomationRun, BulkJob, DeliveryBatch, Maintenance, MonitorRun, ScheduledMonitor, ScheduledTrigger, TopUp,
+]  # fmt: skip
 
 Prepare = Callable[[], Awaitable[object]]
 """Prepares the Temporal server; raises StartError while it is away."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the parts of a worker share."""
+
+    settings: Settings
+    client: Client
+    database: Database
+    keyring: Keyring
+    notifier: Notifier
+    outbound: Outbound
+    lookups: Lookups
+    pool: ProcessPool
+
+
+class Parts:
+    """The parts of a worker: what takes runs forward, the loops that claim, the activities."""
+
+    def __init__(self, services: Services) -> None:
+        settings, client, database = services.settings, services.client, services.database
+        notifier, keyring, outbound = services.notifier, services.keyring, services.outbound
+        # Worker versioning would be bypassed by an eager start.
+        eager = settings.build_id is None
+        self.lag, failures = LoopLag(), FailureWatch()
+        self.claim_gate = ClaimGate(database, keyring, failures)
+        self._make_executor(services, failures)
+        self._delivering = DeliveryDispatcher(database, client, self.claim_gate, self.lag, eager=eager)
+        self.deliveries = DeliveryActivities(
+            database, notifier, outbound, keyring, settings.webhook_schedule,
+            self._delivering.on_capacity_freed,
+        )  # fmt: skip
+        self._monitors = MonitorActivities(database, notifier, services.lookups)
+        self._schedules = ScheduleActivities(database, client, notifier)
+        self._jobs = JobActivities(database, notifier, services.lookups, keyring)
+        self._credits = CreditActivities(database, Granting())
+        self._chores = MaintenanceActivities(settings, database)
+        self._monitor_chores = MonitorChores(database, settings.retention_days)
+        self.loops = (
+            self._dispatcher,
+            self._delivering,
+            MonitorDispatcher(database, client, self._monitors, self.claim_gate, self.lag, eager=eager),
+            ScheduleDispatcher(database, client, self._monitors, self._schedules),
+            JobDispatcher(database, client, self._jobs, self.claim_gate, self.lag, eager=eager),
+        )
+        self._watchdog = PoolWatchdog(database, self.recorder.database, self.deliveries.writer)
+
+    def _make_executor(self, services: Services, failures: FailureWatch) -> None:
+        """Make what takes runs forward by either carrier, and the loop that claims them."""
+        settings, client, database = services.settings, services.client, services.database
+        notifier, worker_id = services.notifier, new_id()
+        build = settings.build_id or name_build(Path(__file__).parent)
+        self.recorder = RunRecorder(database, notifier)
+        self.recorder.on_error = failures.note_fault
+        answers = StepAnswers(database, notifier, EventChecks(services.pool), settings)
+        performer = Performer(
+            database, services.keyring, services.outbound, services.lookups, services.pool, answers,
+            settings.address,
+        )  # fmt: skip
+        run_executor = RunExecutor(database, self.recorder, performer, failures, build)
+        places = OwnPlaces(database, client, settings.execution)
+        executor = Executor(database, self.recorder, run_executor, failures, places, worker_id=worker_id)
+        services.outbound.lease = lambda: executor.shift or Lost()
+        waits = WaitGiver(database, client, settings.execution, settings.temporal_waits)
+        self.executor = executor
+        self._dispatcher = Dispatcher(
+            database, client, executor, self.claim_gate, self.lag, worker_id, notifier, places, waits
+        )
+        self._own = OwnRunActivities(database, notifier, self.recorder, performer, executor, failures, build)
+        self._own.on_left = places.free_place
+
+    @property
+    def activities(self) -> list[Callable[..., Any]]:
+        """All activities but the one of `WAKING_QUEUE`."""
+        return [
+            self._own.decide_next,
+            self._own.perform_step,
+            self._own.wake_run,
+            self._own.cancel_run,
+            self.deliveries.send_deliveries,
+            self._monitors.watch_chunk,
+            self._monitors.watch_targets,
+            self._monitors.finish_monitor_run,
+            self._monitors.accept_due_run,
+            self._jobs.look_up_rows,
+            self._jobs.finish_job,
+            self._credits.top_up,
+            self._chores.refresh_datasets,
+            self._chores.purge_lookups,
+            self._chores.maintain_partitions,
+            self._chores.purge_jobs,
+            self._monitor_chores.purge_monitors,
+            self._schedules.accept_scheduled_run,
+            self._schedules.reconcile_schedules,
+        ]
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None]:
+        """Connect the parts that have connections of their own, and watch these."""
+        await self.recorder.open()
+        await self.deliveries.open()
+        await self._dispatcher.open()
+        self._watchdog.start()
+        try:
+            yield
+        finally:
+            self.lag.stop()
+            await self._watchdog.stop()
+            await self.deliveries.close()
+            await self.recorder.close()
+
+    def start(self) -> None:
+        """Begin a shift. The loops are started by themselves."""
+        self.lag.start()
+        self.executor.start()
+
+    async def stop(self, polling: AsyncExitStack) -> None:
+        """Stop claiming and polling, give the work under way the grace period, then queue what is left.
+
+        Args:
+            polling: the workers of the SDK, which end when it is closed.
+        """
+        self.recorder.stopping = True
+        await asyncio.gather(*(one.stop() for one in self.loops))
+        # Activities under way have the same grace period as runs.
+        await asyncio.gather(polling.aclose(), self.executor.drain(_GRACE.total_seconds()))
+        await self.executor.stop()
 
 
 async def run(settings: Settings, prepare: Prepare | None = None) -> None:
@@ -121,19 +252,12 @@ async def run(settings: Settings, prepare: Prepare | None = None) -> None:
         stack.push_async_callback(pool.close)
         await pool.warm(be_ready)
         process.freeze_gc()
-        services = (database, keyring, notifier, outbound, lookups, pool, stop)
-        await work(settings, client, *services, prepare=prepare)
+        services = Services(settings, client, database, keyring, notifier, outbound, lookups, pool)
+        await work(services, stop, prepare=prepare)
 
 
 async def work(
-    settings: Settings,
-    client: Client,
-    database: Database,
-    keyring: Keyring,
-    notifier: Notifier,
-    outbound: Outbound,
-    lookups: Lookups,
-    pool: ProcessPool,
+    services: Services,
     stop: asyncio.Event,
     *,
     prepare: Prepare | None = None,
@@ -141,73 +265,48 @@ async def work(
 ) -> None:
     """Dispatch until `stop` is set, and poll once Temporal is there. Then stop claiming, and drain.
 
-    `prepare`: as for `run`. `max_cached_workflows`: the number of workflows kept in memory between their
-    tasks; with 0, every task replays.
+    Args:
+        services: open, and left open.
+        stop: ends the work.
+        prepare: as for `run`.
+        max_cached_workflows: the number of workflows kept in memory between their tasks; with 0, every task
+            replays.
     """
-    worker_id, failures, lag = new_id(), FailureWatch(), LoopLag()
-    writer = RunRecorder(database, notifier)
-    writer.on_error = failures.note_fault
-    claim_gate = ClaimGate(database, keyring, failures)
-    build = settings.build_id or name_build(Path(__file__).parent)
-    answering = StepAnswers(database, notifier, EventChecks(pool), settings)
-    performer = Performer(database, keyring, outbound, lookups, pool, answering, settings.address)
-    one_by_one = RunExecutor(database, writer, performer, failures, build)
-    handing = OwnPlaces(database, client, settings.execution)
-    executor = Executor(database, writer, one_by_one, failures, handing, worker_id=worker_id)
-    outbound.lease = lambda: executor.shift or Lost()
-    eager = settings.build_id is None
-    waits = WaitGiver(database, client, settings.execution, settings.temporal_waits)
-    dispatcher = Dispatcher(database, client, executor, claim_gate, lag, worker_id, notifier, handing, waits)
-    own = OwnRunActivities(database, notifier, writer, performer, executor, failures, build)
-    own.on_left = handing.free_place
-    delivering = DeliveryDispatcher(database, client, claim_gate, lag, eager=eager)
-    deliveries = DeliveryActivities(
-        database, notifier, outbound, keyring, settings.webhook_schedule, delivering.on_capacity_freed
-    )
-    watching = MonitorActivities(database, notifier, lookups)
-    monitoring = MonitorDispatcher(database, client, watching, claim_gate, lag, eager=eager)
-    scheduled = ScheduleActivities(database, client, notifier)
-    scheduling = ScheduleDispatcher(database, client, watching, scheduled)
-    looking_up = JobActivities(database, notifier, lookups, keyring)
-    jobs = JobDispatcher(database, client, looking_up, claim_gate, lag, eager=eager)
-    credits = CreditActivities(database, Granting())
-    chores = MaintenanceActivities(settings, database)
-    monitor_chores = MonitorChores(database, settings.retention_days)
-    new_worker = partial(
-        Worker,
-        client,
+    client, parts = services.client, Parts(services)
+    async with parts.opened(), AsyncExitStack() as polling:
+        await parts.claim_gate.check()
+        schema = asyncio.create_task(_watch_schema(services.database, stop), name="schema")
+        parts.start()
+
+        async def poll() -> None:
+            for worker in _new_workers(services, parts, max_cached_workflows):
+                await polling.enter_async_context(worker)
+
+        if (away := await _reach(client, prepare)) is None:
+            await poll()
+        # Claimed work is done even while Temporal is away; Temporal gets it later.
+        for one in parts.loops:
+            one.start()
+        if away is not None and await _reached(client, prepare, stop, away):
+            await poll()
+        if not stop.is_set():
+            _log.info("worker_ready")
+        await stop.wait()
+        schema.cancel()
+        await parts.stop(polling)
+    _log.info("worker_stopped")
+    if schema.done() and not schema.cancelled():
+        raise StartError(schema.result(), ExitCode.DATABASE)
+
+
+def _new_workers(services: Services, parts: Parts, max_cached_workflows: int) -> Iterator[Worker]:
+    """Make the workers of the SDK: of the queue that wakes deliveries, and of all else."""
+    yield Worker(services.client, task_queue=WAKING_QUEUE, activities=[parts.deliveries.queue_due_deliveries])
+    yield Worker(
+        services.client,
         task_queue=TASK_QUEUE,
-        workflows=[
-            AutomationRun,
-            BulkJob,
-            DeliveryBatch,
-            Maintenance,
-            MonitorRun,
-            ScheduledMonitor,
-            ScheduledTrigger,
-            TopUp,
-        ],
-        activities=[
-            own.decide_next,
-            own.perform_step,
-            own.wake_run,
-            own.cancel_run,
-            deliveries.send_deliveries,
-            watching.watch_chunk,
-            watching.watch_targets,
-            watching.finish_monitor_run,
-            watching.accept_due_run,
-            looking_up.look_up_rows,
-            looking_up.finish_job,
-            credits.top_up,
-            chores.refresh_datasets,
-            chores.purge_lookups,
-            chores.maintain_partitions,
-            chores.purge_jobs,
-            monitor_chores.purge_monitors,
-            scheduled.accept_scheduled_run,
-            scheduled.reconcile_schedules,
-        ],
+        workflows=_WORKFLOWS,
+        activities=parts.activities,
         workflow_runner=workflow_runner(),
         max_cached_workflows=max_cached_workflows,
         max_concurrent_workflow_tasks=_WORKFLOW_SLOTS,
@@ -216,55 +315,8 @@ async def work(
         max_heartbeat_throttle_interval=_HEARTBEATS_HELD_BACK,
         graceful_shutdown_timeout=_GRACE,
         sticky_queue_schedule_to_start_timeout=_STICKY,
-        deployment_config=_deployment(settings),
+        deployment_config=_deployment(services.settings),
     )
-    new_waker = partial(
-        Worker,
-        client,
-        task_queue=WAKING_QUEUE,
-        activities=[deliveries.queue_due_deliveries],
-    )
-    dispatchers = (dispatcher, delivering, monitoring, scheduling, jobs)
-    await writer.open()
-    await deliveries.open()
-    await dispatcher.open()
-    watchdog = PoolWatchdog(database, writer.database, deliveries.writer)
-    watchdog.start()
-    try:
-        async with AsyncExitStack() as polling:
-            await claim_gate.check()
-            schema = asyncio.create_task(_watch_schema(database, stop), name="schema")
-            lag.start()
-            executor.start()
-
-            async def poll() -> None:
-                await polling.enter_async_context(new_waker())
-                await polling.enter_async_context(new_worker())
-
-            if (away := await _reach(client, prepare)) is None:
-                await poll()
-            # Claimed work is done even while Temporal is away; Temporal gets it later.
-            for one in dispatchers:
-                one.start()
-            if away is not None and await _reached(client, prepare, stop, away):
-                await poll()
-            if not stop.is_set():
-                _log.info("worker_ready")
-            await stop.wait()
-            schema.cancel()
-            writer.stopping = True
-            await asyncio.gather(*(one.stop() for one in dispatchers))
-            # Polling has stopped. Activities under way have the same grace period as runs.
-            await asyncio.gather(polling.aclose(), executor.drain(_GRACE.total_seconds()))
-            await executor.stop()
-    finally:
-        lag.stop()
-        await watchdog.stop()
-        await deliveries.close()
-        await writer.close()
-    _log.info("worker_stopped")
-    if schema.done() and not schema.cancelled():
-        raise StartError(schema.result(), ExitCode.DATABASE)
 
 
 async def _watch_schema(database: Database, stop: asyncio.Event) -> str:

@@ -118,14 +118,7 @@ async def working(
         await lookups.open()
         task = asyncio.create_task(
             worker.work(
-                settings,
-                client,
-                database,
-                keyring,
-                notifier,
-                outbound,
-                lookups,
-                pool,
+                worker.Services(settings, client, database, keyring, notifier, outbound, lookups, pool),
                 stop,
                 prepare=prepare,
                 max_cached_workflows=max_cached_workflows,
