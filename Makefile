@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast format typecheck lint bench containers abuse clean
+.PHONY: help run test test-fast test-long format typecheck lint bench containers abuse clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,9 +19,13 @@ run: $(VENV)/installed ## Set up, then run the whole stack; Ctrl-C stops it
 # Each process has servers of its own, and takes one file after the other.
 IN_PROCESSES := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=20
 
-# All of them in three processes: many tests wait more than they work.
-test: $(VENV)/installed-dev ## Run all tests, or those in ARGS; no running service is needed
-	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses 3 $(IN_PROCESSES))
+# In four processes: many tests wait more than they work. Long ones start many more processes by themselves.
+test: $(VENV)/installed-dev ## Run the tests but the long ones, or those in ARGS; no running service is needed
+	@$(BIN)/python -m pytest $(or $(ARGS),--numprocesses 4 $(IN_PROCESSES) -m "not long")
+
+# Whole stacks, killed workers, attacks, fuzzing, benchmarks, all that pages and templates show, generated clients.
+test-long: $(VENV)/installed-dev ## Run the long tests, or those of them in ARGS
+	@$(BIN)/python -m pytest -m long $(or $(ARGS),--numprocesses 3 $(IN_PROCESSES))
 
 # Those that need no server, or Postgres alone: most of what is pure, and how runs are claimed and paid.
 test-fast: $(VENV)/installed-dev ## Run the tests that need no server, or Postgres alone

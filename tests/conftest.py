@@ -43,20 +43,29 @@ from tests.stacks import ROOT, StackProcess, crashes
 
 _TEMPLATE = "template_vedette"
 _LONGEST = [
-    ("abuse", "test_abuse.py"), ("errors", "test_fuzz.py"), ("automations", "test_crash_points.py"),
-    ("documentation", "test_blocks.py"), ("embedded", "test_in_flight.py"),
-    ("benchmarks", "test_benchmarks.py"), ("embedded", "test_as_root.py"),
-    ("automations", "test_killed_workers.py"), ("embedded", "test_quick_start.py"),
-    ("embedded", "test_bad_days.py"), ("docker", "test_in_order.py"), ("deliveries", "test_lost_workers.py"),
-    ("cli", "test_cli.py"), ("automations", "test_bad_rows.py"), ("providers", "test_contract.py"),
-    ("automations", "test_bad_days.py"), ("providers", "test_fetching_datasets.py"), ("cli", "test_live.py"),
+    # Of `make test-long`
+    ("errors", "test_fuzz.py"), ("benchmarks", "test_benchmarks.py"), ("abuse", "test_abuse.py"),
+    ("documentation", "test_blocks.py"), ("embedded", "test_in_flight.py"), ("embedded", "test_as_root.py"),
+    ("automations", "test_crash_points.py"), ("embedded", "test_quick_start.py"),
+    ("embedded", "test_bad_days.py"), ("docker", "test_in_order.py"), ("openapi", "test_clients.py"),
+    ("automations", "test_own_places.py"), ("embedded", "test_announcement.py"),
+    ("automations", "test_killed_workers.py"), ("automations", "test_replay.py"),
+    ("deliveries", "test_lost_workers.py"), ("deliveries", "test_bad_days.py"), ("cli", "test_cli.py"),
+    ("automations", "test_bad_rows.py"), ("automations", "test_bombs.py"),
+    ("automations", "test_workflow_page_runs.py"), ("automations", "test_bad_days.py"),
+    ("lookups", "test_nothing_heard.py"), ("cli", "test_live.py"),
+    # Of `make test`
+    ("providers", "test_contract.py"), ("bulk_searches", "test_answers.py"), ("mcp", "test_workflows.py"),
+    ("automations", "test_charged_steps.py"), ("automations", "test_cancelling.py"),
+    ("idempotency", "test_credentials.py"), ("automations", "test_families.py"),
 ]  # fmt: skip
-"""The files that take half a minute and more, the longest first."""
+"""The files that take longest, in this order."""
 _FAST_WITH_POSTGRES = {"claims", "credits", "database"}
 """The folders whose tests are fast though they need Postgres, so that its part is tried at all."""
 _NOT_FAST = {
-    *_LONGEST, ("claims", "test_starvation.py"), ("docker", "test_image.py"),
-    ("monitors", "test_changes_are_true.py"),
+    *_LONGEST, ("claims", "test_interleavings.py"), ("cli", "test_page.py"),
+    ("docker", "test_image.py"), ("engine", "test_driver.py"), ("language", "test_expression_properties.py"),
+    ("uploads", "test_uploads.py"),
 }  # fmt: skip
 _NEEDS = {"postgres": "postgres", "temporal_server": "temporal", "stack": "stack"}
 """The markers of tests by the fixtures that start their servers."""
@@ -98,7 +107,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             needed.add("stack")  # they start servers of their own
         folder, file = item.path.parent.name, item.path.name
         fast = needed <= {"postgres"} if folder in _FAST_WITH_POSTGRES else not needed
-        if fast and (folder, file) not in _NOT_FAST:
+        if "stack" in fixtures or item.get_closest_marker("long"):
+            needed.add("long")
+        elif fast and (folder, file) not in _NOT_FAST:
             needed.add("fast")
         for marker in needed:
             item.add_marker(marker)

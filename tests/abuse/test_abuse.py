@@ -12,6 +12,8 @@ from bench.abuse.every import CASES
 from bench.abuse.target import Target, attacked, is_root
 from embedded.temporal import Temporal
 
+pytestmark = pytest.mark.long
+
 # Each has a test of its own that says more, and starts fewer processes for it.
 TESTED_ELSEWHERE = {
     "A10 fuzz": "tests/errors/test_fuzz.py",

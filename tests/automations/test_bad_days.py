@@ -41,6 +41,8 @@ from tests.automations.engine import (
 from tests.outbound import conftest as raw
 from tests.outbound.raw import response
 
+pytestmark = pytest.mark.long
+
 serve, authority = raw.serve, raw.authority
 
 RunOf = Callable[..., Awaitable[dict[str, Any]]]

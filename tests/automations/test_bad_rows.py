@@ -21,6 +21,8 @@ from tests.automations.engine import NewTarget, Work, accept, ended, transform, 
 from tests.automations.setbacks import begun_with, define, metric, row_of, try_again_now
 from tests.automations.workflows import create
 
+pytestmark = pytest.mark.long
+
 EXECUTION = "shift"
 RUNS = "/api/workflows/runs"
 # Claims of 256 runs that can be under way together, where 300 wait.

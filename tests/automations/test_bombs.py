@@ -20,6 +20,8 @@ from tests.automations.engine import (
     webhook,
 )
 
+pytestmark = pytest.mark.long
+
 ALL_PAIRS = "length(map(&length(map(&@, $.trigger)), trigger))"
 ALL_TRIPLES = "length(map(&length(map(&length(map(&@, $.trigger)), $.trigger)), trigger))"
 FIVE_TIMES = "map(&[$.trigger, $.trigger, $.trigger, $.trigger, $.trigger], trigger)"

@@ -113,6 +113,7 @@ async def test_what_was_charged_and_not_recorded_is_delivered_for_that_charge(
     assert await books(database, run_id) == (0, [price], price)
 
 
+@pytest.mark.long
 @pytest.mark.executions("shift", "workflow")
 @pytest.mark.usefixtures("short_periods")
 async def test_a_worker_killed_between_charge_and_record_costs_no_second_credit(

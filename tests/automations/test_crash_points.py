@@ -51,6 +51,8 @@ from tests.automations.engine import (
 from tests.stacks import eventually
 from tests.views import get_run
 
+pytestmark = pytest.mark.long
+
 EXECUTION = "shift"
 
 

@@ -25,7 +25,7 @@ from tests.automations.engine import Endpoint, NewTarget, transform, webhook
 from tests.engine.definitions import definitions, payloads
 
 providers, live_settings = sources.providers, sources.live_settings
-pytestmark = pytest.mark.usefixtures("quick_watch")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quick_watch")]
 EXECUTION = "turns"
 _HOW: tuple[How, ...] = ("shift", "workflow", "turns")
 

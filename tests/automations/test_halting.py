@@ -97,6 +97,7 @@ async def test_a_process_whose_key_is_wrong_halts_before_it_claims_anything(
     assert not right.halted and await right.rows_to_claim(MANY) == MANY
 
 
+@pytest.mark.long
 @pytest.mark.executions("shift", "workflow")
 async def test_a_worker_that_fails_for_three_accounts_halts_and_harms_no_run(
     open_settings: Settings,
@@ -140,6 +141,7 @@ LACKS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize("lacks", LACKS)
 async def test_a_worker_halts_while_the_database_lacks_something_and_harms_no_run(

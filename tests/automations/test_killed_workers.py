@@ -29,7 +29,7 @@ from tests.automations.engine import (
 )
 from tests.stacks import eventually
 
-pytestmark = pytest.mark.usefixtures("short_periods")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("short_periods")]
 
 # Point 5
 

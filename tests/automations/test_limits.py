@@ -23,6 +23,8 @@ from tests.automations.engine import (
     webhook,
 )
 
+pytestmark = pytest.mark.long
+
 EXECUTION = "shift"
 LARGE = "x" * (1024 * 1024 - 1024)
 DEPTH = 50

@@ -34,6 +34,8 @@ from tests.automations.engine import (
 )
 from tests.views import get_run
 
+pytestmark = pytest.mark.long
+
 EXECUTION = "shift"
 Do = Callable[[], Awaitable[Written]]
 AroundWrites = Callable[[Callable[[list[Change], Do], Awaitable[Written]]], None]

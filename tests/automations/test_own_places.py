@@ -50,7 +50,7 @@ from tests.automations.workflows import create, post
 from tests.stacks import free_port
 from workflows.messages import OwnRun
 
-pytestmark = pytest.mark.usefixtures("nothing_waits")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_waits")]
 
 
 async def test_a_run_for_whose_answer_somebody_waits_goes_by_shift(

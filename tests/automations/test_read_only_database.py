@@ -30,6 +30,8 @@ from tests.automations.engine import (
 )
 from tests.automations.workflows import create, post
 
+pytestmark = pytest.mark.long
+
 EXECUTION = "shift"
 WORKFLOWS, RUNS = 4, 5
 SetReadOnly = Callable[[bool], Awaitable[None]]

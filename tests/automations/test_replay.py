@@ -204,6 +204,7 @@ async def replayed(handle: WorkflowHandle[Any, Any], name: str) -> None:
         path.write_text(re.sub(r'("stackTrace": )"(?:[^"\\]|\\.)*"', r'\1""', history.to_json()) + "\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RUNS)
 async def test_a_history_of_a_run_made_now_replays(
     name: str,
@@ -237,6 +238,7 @@ async def test_a_history_of_a_run_made_now_replays(
         await replayed(handle, name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", DELIVERIES)
 async def test_a_history_of_deliveries_made_now_replays(
     name: str,
@@ -271,6 +273,7 @@ async def first_batch(database: Database, account_id: UUID) -> UUID | None:
     return row["batch_id"] if row else None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MONITOR_RUNS)
 async def test_a_history_of_a_monitor_made_now_replays(
     name: str,
@@ -293,6 +296,7 @@ async def test_a_history_of_a_monitor_made_now_replays(
         await replayed(client.get_workflow_handle(monitor_workflow_id(run_id)), name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", JOBS)
 async def test_a_history_of_a_bulk_job_made_now_replays(
     name: str,
@@ -312,6 +316,7 @@ async def test_a_history_of_a_bulk_job_made_now_replays(
         await replayed(client.get_workflow_handle(job_workflow_id(job_id)), name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OTHERS)
 async def test_a_history_of_another_workflow_made_now_replays(
     name: str, open_settings: Settings, database: Database, keyring: Keyring, unsealed: Client

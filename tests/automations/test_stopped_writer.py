@@ -9,6 +9,8 @@ from models.runs import shifts
 from tests.automations.claims import claimed, new_shift
 from tests.automations.engine import NewTarget, Work, accept, ended, transform, until
 
+pytestmark = pytest.mark.long
+
 EXECUTION = "shift"
 
 

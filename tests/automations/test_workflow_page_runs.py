@@ -21,6 +21,8 @@ from tests.automations.engine import Endpoint, until
 from tests.automations.workflows import create, post
 from tests.company.fixture_servers import serving
 
+pytestmark = pytest.mark.long
+
 live_settings, stand_ins = sources.live_settings, sources.providers
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "workflows.md").read_text()

@@ -32,6 +32,7 @@ def test_a_benchmark_can_be_imported(name: str) -> None:
     importlib.import_module(f"bench.{name}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "line", "count"), SMALLEST, ids=[one[0].split(" --")[0] for one in SMALLEST]
 )

@@ -25,7 +25,7 @@ from tests.automations.claims import claim, new_shift, runs_of
 from tests.automations.engine import NewAccount, NewTarget
 from tests.claims.rows import limited
 
-pytestmark = pytest.mark.usefixtures("nothing_waits")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("nothing_waits")]
 _PRIORITIES = (WAITED, INTERACTIVE, BULK)
 _CYCLE = 16
 """Of so many claims of a worker each priority is the first of one at least."""

@@ -17,6 +17,8 @@ from tests.automations.engine import Endpoint, Work, endpoint, requested, until
 from tests.deliveries.receivers import Hooks
 from tests.stacks import free_port
 
+pytestmark = pytest.mark.long
+
 NewHooks = Callable[[], Awaitable[Hooks]]
 PATIENT = (0.3,) * 100
 MANY = 2000

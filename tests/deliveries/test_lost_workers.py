@@ -28,7 +28,7 @@ from tests.deliveries.receivers import Hooks, recorded, times
 from tests.stacks import eventually
 from workflows.messages import SEND_DELIVERIES
 
-pytestmark = pytest.mark.usefixtures("short_periods")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("short_periods")]
 NewHooks = Callable[[], Awaitable[Hooks]]
 
 

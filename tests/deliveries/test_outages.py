@@ -21,6 +21,8 @@ from tests.deliveries.claims import claim
 from tests.deliveries.receivers import Hooks, recorded, times
 from tests.stacks import free_port
 
+pytestmark = pytest.mark.long
+
 NewHooks = Callable[[], Awaitable[Hooks]]
 
 

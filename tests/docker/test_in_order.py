@@ -31,6 +31,8 @@ from tests.docker.containers import Containers
 from tests.docker.files import words
 from tests.stacks import ROOT, eventually, free_port
 
+pytestmark = pytest.mark.long
+
 _DATABASE = "postgres:5432"
 _STANDING_IN = ("temporal-schema", "temporal", "data")
 

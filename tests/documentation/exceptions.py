@@ -8,6 +8,7 @@ SETTING_UP: dict[str, str] = {
     "VEDETTE_ALLOW_PRIVATE_NETWORKS=127.0.0.1/32 make run": "the service is started with this setting",
     "make format typecheck test-fast": "ruff, pyright and these tests",
     "make test": "these are the tests",
+    "make test-long": "these are the long ones",
     "make test-fast": "these are some of the tests",
     "make test ARGS=\"-m 'not postgres and not temporal and not stack'\"": "these are the tests",
     "make abuse": "tests/abuse runs it",

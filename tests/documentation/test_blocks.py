@@ -27,6 +27,7 @@ from tests.documentation.reader import Reader
 BLOCKS = {page: pages.read(page) for page in pages.PAGES}
 
 
+@pytest.mark.long
 @pytest.mark.node
 @pytest.mark.parametrize("page", [page for page, found in BLOCKS.items() if found])
 async def test_every_block_of_the_page_does_what_it_says(page: str, reader: Reader) -> None:
@@ -98,12 +99,14 @@ FALSE = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.node
 @pytest.mark.parametrize("text", TRUE.values(), ids=TRUE)
 async def test_a_page_that_is_true_passes(text: str, reader: Reader) -> None:
     await reader.read(page(text))
 
 
+@pytest.mark.long
 @pytest.mark.node
 @pytest.mark.parametrize("text", FALSE.values(), ids=FALSE)
 async def test_a_page_that_is_false_fails(text: str, reader: Reader) -> None:

@@ -18,6 +18,8 @@ from settings import ExitCode
 from tests.datasets import write_small_datasets
 from tests.stacks import StackProcess, failed, vedette
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def data(scratch: Path) -> Path:

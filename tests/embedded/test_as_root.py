@@ -19,7 +19,10 @@ from settings import ExitCode
 from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess, eventually, vedette
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run something as another user")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can run something as another user"),
+]
 
 CHILDREN = ("postgres", "temporal", "api", "worker")
 TOKEN = "only-root-may-read-this"

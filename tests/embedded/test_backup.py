@@ -15,6 +15,8 @@ from tests.datasets import write_small_datasets
 from tests.embedded.in_flight import RUNS, Receiver, all_completed, begin
 from tests.stacks import StackProcess, alive, eventually, failed, vedette
 
+pytestmark = pytest.mark.long
+
 _NAMES = {"VEDETTE_ALLOW_PRIVATE_NETWORKS": "127.0.0.1/32"}
 
 

@@ -23,6 +23,8 @@ from settings import ExitCode, StartError
 from tests.datasets import write_small_datasets
 from tests.stacks import ROOT, StackProcess, environment, eventually, failed, vedette
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:

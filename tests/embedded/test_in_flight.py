@@ -16,6 +16,8 @@ from tests.datasets import write_small_datasets
 from tests.embedded.in_flight import RUNS, Receiver, all_completed, begin
 from tests.stacks import StackProcess, alive, eventually, free_port
 
+pytestmark = pytest.mark.long
+
 
 class Succession:
     """The stacks over one data folder, one after the other; where a test has ended one, the next starts."""

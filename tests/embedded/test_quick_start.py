@@ -27,6 +27,8 @@ from temporal import due_schedules
 from tests.datasets import write_small_datasets
 from tests.stacks import StackProcess, alive, eventually, vedette
 
+pytestmark = pytest.mark.long
+
 TRANSFORM = {"id": "n", "type": "transform", "config": {"expression": "trigger.n"}}
 MONITOR = {"name": "Resolvers", "monitor_type": "ip", "frequency": "daily", "targets": ["8.8.8.8"]}
 DAILY = {"type": "schedule", "schedule": {"frequency": "daily"}}

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 
 from embedded.process import command_line
 from embedded.temporal import Temporal
 from providers.dataset_inventory import fields_of
 from tests.datasets import write_small_datasets
 from tests.stacks import StackProcess, eventually
+
+pytestmark = pytest.mark.long
 
 CHILDREN = ("postgres", "temporal", "api", "worker")
 

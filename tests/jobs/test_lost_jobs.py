@@ -23,6 +23,8 @@ from tests.monitors.watching import Scanner, addresses
 from tests.stacks import eventually
 from workflows.messages import LOOK_UP_ROWS
 
+pytestmark = pytest.mark.long
+
 DEATHS = ["models.jobs.queue:claim", "temporal.starts:start_job", "models.jobs.queue:record"]
 
 

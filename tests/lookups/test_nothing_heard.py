@@ -22,6 +22,8 @@ from tests.api_server import Api, Person, running
 from tests.automations.engine import Endpoint, endpoint, until, working
 from tests.lookups.composing import answer
 
+pytestmark = pytest.mark.long
+
 TARGETS = {
     "ip": "9.9.9.9",
     "breach": "ada@example.com",

@@ -137,6 +137,7 @@ SPELLINGS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["url", "headers", "body"])
 async def test_an_agent_makes_no_workflow_that_sends_resume_urls(
     agent: Agent, receiver: Endpoint, place: str

@@ -22,6 +22,8 @@ from providers.lookup.result import NO_DATA, NOT_ASKED, Outcome, Outcomes
 from providers.sources.base import Fields, Kind, Source
 from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, exact_watch, shuffled, value, world
 
+pytestmark = pytest.mark.long
+
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 RUNS = 3_000
 SILENT = [

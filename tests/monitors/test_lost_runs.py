@@ -21,6 +21,8 @@ from tests.monitors.watching import Scanner, Watcher, addresses, limited_but_for
 from tests.stacks import eventually
 from workflows.messages import WATCH_CHUNK
 
+pytestmark = pytest.mark.long
+
 DEATHS = [
     "models.monitors.queue:claim",
     "temporal.starts:start_monitor_run",

@@ -14,7 +14,7 @@ from tests.openapi import generators
 from tests.openapi.generators import HERE, REDOCLY, SPECTRAL, TYPESCRIPT
 from tests.pinned_packages import run
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.long, pytest.mark.node]
 
 
 @pytest.fixture(scope="module")

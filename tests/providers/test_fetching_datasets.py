@@ -31,6 +31,8 @@ from settings import Settings
 from tests.datasets import CITIES as RECORDS
 from tests.datasets import write_mmdb
 
+pytestmark = pytest.mark.long
+
 HERE = (replace(CITIES, small=True), replace(NETWORKS, small=True))
 """Built in this process: another would import for a second first."""
 CLOSED = "http://127.0.0.1:9"  # nobody listens there

@@ -24,6 +24,8 @@ from tests.templates.conftest import ENDS
 from tests.templates.copies import copy, run, secrets_of, sent
 from tests.workflow_uploads.files import accepted, ended
 
+pytestmark = pytest.mark.long
+
 TOR, AMERICAN, AUSTRALIAN = "185.220.101.1", "8.8.8.8", "1.1.1.1"
 ADA, THROW_AWAY = "ada@example.com", "x@mailinator.com"
 SLACK = "SLACK_WEBHOOK_URL"

@@ -45,6 +45,7 @@ async def test_expressions_read_the_columns_of_the_row(
     assert [run["output"] for run in runs] == ["Bob nothing", "Ada hello"]
 
 
+@pytest.mark.long
 async def test_all_rows_run_once_although_a_worker_dies_in_the_middle(
     person: Person,
     open_settings: Settings,

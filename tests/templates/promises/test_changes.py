@@ -13,7 +13,7 @@ from tests.templates.copies import copy, sent
 from tests.templates.promises.conftest import Copied
 from tests.templates.promises.world import World
 
-pytestmark = pytest.mark.usefixtures("worker")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("worker")]
 
 REGISTRAR = {"old": "A", "new": "B", "added": [], "removed": []}
 MX = {"old": ["10 a"], "new": ["20 b"], "added": ["20 b"], "removed": ["10 a"]}

@@ -10,6 +10,8 @@ from tests.automations.engine import Endpoint
 from tests.templates.promises.conftest import Copied
 from tests.templates.promises.world import World, day, let_pass
 
+pytestmark = pytest.mark.long
+
 ADA, BOB = "ada@example.com", "bob@example.com"
 AMERICAN, AUSTRALIAN = "8.8.8.8", "1.1.1.1"
 
