@@ -53,10 +53,10 @@ _LONGEST = [
     ("deliveries", "test_lost_workers.py"), ("deliveries", "test_bad_days.py"), ("cli", "test_cli.py"),
     ("automations", "test_bad_rows.py"), ("automations", "test_bombs.py"),
     ("automations", "test_workflow_page_runs.py"), ("automations", "test_bad_days.py"),
-    ("lookups", "test_nothing_heard.py"),
+    ("lookups", "test_nothing_heard.py"), ("cli", "test_live.py"),
     # Of `make test`
     ("providers", "test_contract.py"), ("bulk_searches", "test_answers.py"), ("mcp", "test_workflows.py"),
-    ("cli", "test_live.py"), ("automations", "test_charged_steps.py"), ("automations", "test_cancelling.py"),
+    ("automations", "test_charged_steps.py"), ("automations", "test_cancelling.py"),
     ("idempotency", "test_credentials.py"), ("automations", "test_families.py"),
 ]  # fmt: skip
 """The files that take longest, in this order."""

@@ -15,6 +15,8 @@ from tests.automations.engine import Endpoint, run_workflow, transform, until, w
 from tests.automations.own_runs import called, performers
 from tests.automations.workflows import create, post
 
+pytestmark = pytest.mark.long
+
 OWN = {"execution": "workflow"}
 JSONObject = dict[str, Any]
 

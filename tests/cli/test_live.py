@@ -24,7 +24,7 @@ from tests.stacks import CLI, environment, eventually
 
 __all__ = ["api", "client", "open_settings", "worker"]
 
-pytestmark = pytest.mark.usefixtures("worker")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("worker")]
 
 VISITORS = {
     "name": "Visitors",

@@ -17,8 +17,6 @@ from tests.stacks import StackProcess, alive, eventually, failed, vedette
 
 pytestmark = pytest.mark.long
 
-pytestmark = pytest.mark.long
-
 _NAMES = {"VEDETTE_ALLOW_PRIVATE_NETWORKS": "127.0.0.1/32"}
 
 

@@ -16,6 +16,8 @@ from tests.api_server import Api, running
 from tests.lists.making import add, count, create, remove, targets
 from tests.stacks import eventually
 
+pytestmark = pytest.mark.long
+
 FIRST = int(ip_address("10.0.0.0"))
 
 

@@ -77,6 +77,7 @@ async def test_a_wrong_email_and_a_wrong_password_answer_alike(api: Api) -> None
     assert bodies[0]["code"] == "invalid_credentials"
 
 
+@pytest.mark.long
 async def test_a_wrong_email_takes_as_long_as_a_wrong_password(api: Api) -> None:
     registered = {"email": f"{uuid4().hex}@example.com", "password": PASSWORD}
     assert (await api.http.post("/api/auth/register", json=registered)).status_code == 201

@@ -48,7 +48,7 @@ from tests.automations.engine import (
 from workflows.messages import PURGE_LOOKUPS
 
 UnderWay = tuple[RunTarget, UUID, WorkflowHandle[Any, Any]]
-pytestmark = pytest.mark.usefixtures("quick_watch")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("quick_watch")]
 _KEEP = timedelta(minutes=5)  # of a forged workflow, should it not end by itself
 
 
