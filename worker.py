@@ -94,7 +94,7 @@ Prepare = Callable[[], Awaitable[object]]
 
 @dataclass(frozen=True)
 class Services:
-    """What the parts of a worker share."""
+    """The open resources that the parts of a worker share."""
 
     settings: Settings
     client: Client

@@ -150,7 +150,7 @@ async def postgres_killed(scene: Scene) -> None:
 
 
 async def host_shut_down(scene: Scene) -> None:
-    """The servers go before the workers: these end all the same, and others go on with their runs."""
+    """Kill the servers before the workers, which end all the same; others go on with their runs."""
     stack = scene.stack
     await stack.kill_postgres()
     await stack.kill_temporal()

@@ -54,16 +54,8 @@ from providers import dataset_refresh
 from providers.datasets import installed, ranges
 from providers.ip.kind import KIND
 from providers.lookup.lookup import Lookups
-from providers.sources.base import (
-    Context,
-    Fields,
-    Kind,
-    LocalSource,
-    Query,
-    RemoteSource,
-    RemoteSpec,
-    json_answer,
-)
+from providers.sources.base import Context, Fields, LocalSource, Query, RemoteSource, RemoteSpec, json_answer
+from providers.sources.kind import Kind
 from sealing import Keyring, root_keys
 from settings import Settings
 

@@ -44,7 +44,8 @@ from models.monitors.queue import Chunk, TargetResult
 from providers.lookup.replay import retell
 from providers.lookup.result import LookupResult
 from providers.registry import KINDS
-from providers.sources.base import Fields, Kind
+from providers.sources.base import Fields
+from providers.sources.kind import Kind
 from services.target_comparison import Stored, Watching
 from tests.monitors.simulation import simulate
 from tests.monitors.worlds import value, world

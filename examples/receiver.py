@@ -27,7 +27,7 @@ class Receiver(BaseHTTPRequestHandler):
     do_PUT = do_PATCH = do_GET = do_DELETE = do_POST
 
     def log_message(self, format: str, *args: object) -> None:
-        """The request itself is printed instead."""
+        """Print nothing: the request itself is printed instead."""
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from providers.ip import applerelay, cloud, data, spamhaus, tor, x4bnet
 from providers.ip.kind import KIND as IP
 from providers.phone.kind import KIND as PHONE
 from providers.sources.aggregate import paths
-from providers.sources.base import Kind, RemoteSpec
+from providers.sources.base import RemoteSpec
+from providers.sources.kind import Kind
 from providers.username import sites
 from providers.username.kind import KIND as USERNAME
 from providers.validate.kind import KIND as VALIDATE

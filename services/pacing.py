@@ -11,7 +11,8 @@ from providers.lookup.lookup import AskedSources
 from providers.lookup.result import REFUSING, LookupResult, within
 from providers.registry import KINDS
 from providers.sources.aggregate import UNIONS
-from providers.sources.base import Kind, RemoteSource, Source
+from providers.sources.base import RemoteSource, Source
+from providers.sources.kind import Kind
 from settings import Rate
 
 SHORT_SECONDS = 60.0

@@ -25,7 +25,8 @@ from providers.lookup.coverage import answering, is_heard_of, silences
 from providers.lookup.replay import WHOLE, editions, filled_up, retell, said
 from providers.lookup.result import REFUSING, LookupResult, SourceResults, outcome_of, suppressed
 from providers.registry import KINDS
-from providers.sources.base import Kind, Query
+from providers.sources.base import Query
+from providers.sources.kind import Kind
 
 Stored = tuple[bytes, bytes]
 """The hash of a target's stored snapshot, and the snapshot, as `models.monitors.queue` stores them."""

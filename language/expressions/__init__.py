@@ -45,7 +45,7 @@ class Expression:
     def evaluate(
         self, scope: Mapping[str, JSON], budget: Budget | None = None, *, is_result: bool = True
     ) -> JSON:
-        """The value over a scope. It may share parts with the scope: neither may be changed.
+        """Return the value over a scope. It may share parts with the scope: change neither.
 
         Args:
             scope: the names that the expression can read.

@@ -42,7 +42,7 @@ _FRAME = 3
 
 
 def _bounded(budget: Budget, text: str) -> str:
-    """A text whose characters may have become several each."""
+    """Return a text whose characters may each have become several."""
     if len(text) > budget.output_left:
         raise output_too_large()
     return text

@@ -34,7 +34,7 @@ from language.expressions.values import (
 
 
 class Context(Library):
-    """What stays the same through one evaluation: the root of the scope, and functions with their budget."""
+    """The constants of one evaluation: the root of the scope, and functions with their budget."""
 
     def __init__(self, root: JSON, budget: Budget) -> None:
         self.root = root
@@ -325,7 +325,7 @@ def _function(node: Node) -> Compiled:
 
 
 def _placed(error: ExpressionError, position: int) -> ExpressionError:
-    """The error with the place of the function that met it; where a limit is met tells nobody anything."""
+    """Return the error with the place of its function; a limit gets no place, which would help nobody."""
     if error.position is None and error.code in ("wrong_type", "invalid_value"):
         error.position = position
     return error

@@ -1,4 +1,4 @@
-"""What to write in place of a function that is not there.
+"""Advice for functions that do not exist.
 
 Only what is near by meaning, or by spelling beyond doubt, is named: a wrong hint costs more than none.
 """
@@ -90,7 +90,7 @@ _SPELT = {name.replace("_", ""): name for name in FUNCTIONS}
 
 
 def instead_of(name: str) -> str:
-    """What to write in place of a function that is not there, behind a space; empty if nothing is sure."""
+    """Return the advice for an unknown function, after a space; empty if no name is close enough."""
     plain = name.lower().replace("_", "")
     if plain in _SPELT:
         return f" Write {_SPELT[plain]}()."

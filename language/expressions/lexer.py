@@ -153,7 +153,7 @@ def _int(digits: str) -> int | float:
 
 
 def _nesting(content: str) -> int:
-    """How deep the brackets of a JSON text go, those within strings aside."""
+    """Return the depth of the brackets of a JSON text, those within strings aside."""
     depth = deepest = at = 0
     quoted = False
     while at < len(content):

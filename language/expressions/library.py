@@ -17,4 +17,4 @@ FUNCTIONS = {
     name: Function(name, declared["signature"], declared["function"])
     for name, declared in Library.FUNCTION_TABLE.items()
 }
-"""What `Library` has."""
+"""The functions of `Library`."""

@@ -1,4 +1,4 @@
-"""What an expression reads from the root of its scope, and where it seems to mean something else."""
+"""References: the parts of its scope that an expression reads, and what its author may have meant."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Reference(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What an expression reads, and what its author may have meant otherwise.
+    """The references of an expression, and its doubtful places.
 
     Attributes:
         references: in the order they appear, each once.
@@ -45,7 +45,7 @@ class Reading(NamedTuple):
 
 
 def plain_path(root: Node) -> tuple[str, ...] | None:
-    """The names of an expression that is nothing but names and dots, else None."""
+    """Return the names of an expression of names and dots alone; None for any other."""
     nodes = root["children"] if root["type"] == "subexpression" else [root]
     if any(node["type"] != "field" for node in nodes):
         return None
@@ -85,7 +85,7 @@ class _Walk:
             self.found.append(Reference(WHOLE_SCOPE, (), False, False, node["position"]))
 
     def place(self, node: Node, here: _Place | None) -> _Place | None:
-        """The place of a node's result given that of its input, where it has one; records what it reads."""
+        """Return the place of a node's result, given its input's, if it has one; record what it reads."""
         match node["type"]:
             case "field":
                 return None if here is None else (*here, node)
@@ -121,7 +121,7 @@ def _is_quoted_name(node: Node) -> bool:
 
 
 def _compared(node: Node) -> Iterator[tuple[int, bool]]:
-    """Where names in double quotes are compared, and whether with something that is no literal."""
+    """Find comparisons of names in double quotes, and whether the other side is no literal."""
     if node["type"] == "comparator":
         left, right = node["children"]
         for one, other in ((left, right), (right, left)):

@@ -1,4 +1,4 @@
-"""What functions take: parameters, their types, and the errors of arguments that do not fit."""
+"""Signatures of functions: parameters, their types, and the errors of arguments that do not fit."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Function(NamedTuple):
             raise ExpressionError("wrong_arity", message, position)
 
     def parameter(self, index: int) -> Parameter:
-        """What the argument at an index has to be; the last one of a variadic function repeats."""
+        """Return the parameter at an index; the last one of a variadic function repeats."""
         return self.parameters[min(index, len(self.parameters) - 1)]
 
 
@@ -105,12 +105,12 @@ _OBJECTS = frozenset({dict})
 
 
 def all_numbers(value: JSON) -> bool:
-    """Whether a value is an array of numbers and nothing else."""
+    """Return whether a value is an array of numbers alone."""
     return isinstance(value, list) and _NUMBERS.issuperset(map(type, value))
 
 
 def all_strings(value: JSON) -> bool:
-    """Whether a value is an array of strings and nothing else."""
+    """Return whether a value is an array of strings alone."""
     return isinstance(value, list) and _STRINGS.issuperset(map(type, value))
 
 
@@ -138,7 +138,7 @@ _ELEMENTS = {
 
 
 def called_type(value: JSON) -> str:
-    """The type of a value with its article; null has none."""
+    """Return the type of a value with its article; null has none."""
     name = type_name(value)
     return name if name == "null" else f"{'an' if name[0] in 'ao' else 'a'} {name}"
 
@@ -161,7 +161,7 @@ def odd_one(array: list[JSON], wanted: str) -> str:
 
 
 def wrong_type(function: str, wanted: str, value: JSON, position: int | None = None) -> ExpressionError:
-    """The error of an argument that is not of the type the function takes."""
+    """Return the error of an argument whose type the function does not take."""
     if isinstance(value, list) and wanted in CHECKED_BY_ELEMENT:
         message = f"{function}() takes {wanted}, but {odd_one(value, wanted)}."
     else:
@@ -170,12 +170,12 @@ def wrong_type(function: str, wanted: str, value: JSON, position: int | None = N
 
 
 def invalid_value(message: str) -> ExpressionError:
-    """The error of an argument of the right type with a value that the function cannot use."""
+    """Return the error of an argument of the right type whose value the function cannot use."""
     return ExpressionError("invalid_value", message)
 
 
 def whole(function: str, value: int | float, *, least: int | None = None) -> int:
-    """A number that has to be whole.
+    """Return a number that has to be whole.
 
     Raises:
         ExpressionError: `invalid_value` if it is not, or less than `least`.
@@ -207,7 +207,7 @@ def charge_search(budget: Budget, length: int, searched: int, times: int = 1) ->
 
 
 def _looks(length: int, searched: int) -> int:
-    """How many characters Python compares at worst to find a text in another of the given length.
+    """Return the most characters that Python compares to find a text in another of the given length.
 
     It takes every place and every character in a text below 30,000 characters, and in the last 2,000 places
     of any; elsewhere it is linear (Objects/stringlib/fastsearch.h).
@@ -218,5 +218,5 @@ def _looks(length: int, searched: int) -> int:
 
 
 def characters(values: list[Any]) -> int:
-    """How many characters strings have together."""
+    """Return the total length of strings."""
     return sum(map(len, values))

@@ -32,7 +32,7 @@ _MONTHS = (
 
 
 def moment_of(text: str) -> datetime | None:
-    """The moment, in UTC, that a timestamp with a zone names; None if it names none."""
+    """Return the moment, in UTC, of a timestamp with a zone; None if it is none."""
     try:
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo is not None else None
@@ -42,7 +42,7 @@ def moment_of(text: str) -> datetime | None:
 
 
 def _moment(function: str, text: str) -> datetime:
-    """The moment of a time with a zone, or the midnight in UTC that a date begins with."""
+    """Return the moment of a time with a zone, or the midnight in UTC at which a date begins."""
     if len(text) <= _LONGEST_TIME:
         moment = moment_of(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text)
         if moment is not None:

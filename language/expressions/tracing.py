@@ -1,4 +1,4 @@
-"""What an expression does to values of known shape: fields that are never there, and null taken for a value.
+"""Tracing of expressions over values of known shape: absent fields, and null taken for a value.
 
 Places are paths from the root of the scope, with `[*]` for each element of an array.
 """
@@ -55,7 +55,7 @@ class _Value(NamedTuple):
 
 
 class _Use(NamedTuple):
-    """How a value is used: `negated` by a `!` around it, or as the `result` of the whole."""
+    """The use of a value: `negated` by a `!` around it, or as the `result` of the whole."""
 
     negated: bool = False
     result: bool = False
@@ -89,7 +89,7 @@ class _Tracer:
         self._scope = scope
 
     def value(self, node: Node, here: _Value, known: Known, use: _Use = _PLAIN) -> _Value:
-        """What a node makes of its input; `known` are places that are not null when it is evaluated."""
+        """Return the shape of a node's result; `known` are places that are not null when it is evaluated."""
         match node["type"]:
             case "literal":
                 return _Value(Shape(node["value"] is None))
@@ -221,7 +221,7 @@ class _Tracer:
         return _Value(Shape(name in _MAY_GIVE_NULL))
 
     def _settled(self, node: Node, here: _Value, truth: bool, negated: bool = False) -> Known:
-        """The places that are not null, or that the author has thought of, where a node has this truth."""
+        """Return the places that are not null, or were considered, where a node has this truth."""
         if node["type"] in ("and_expression", "or_expression"):
             sets = [self._settled(child, here, truth, negated) for child in node["children"]]
             both = (node["type"] == "and_expression") is truth
@@ -258,7 +258,7 @@ class _Tracer:
 
 
 def _is_path(node: Node) -> bool:
-    """Whether a node is a part of the scope, and followed without looking into anything twice."""
+    """Return whether a node is a part of the scope that needs no second look."""
     if node["type"] in ("subexpression", "pipe"):
         return all(map(_is_path, node["children"]))
     return node["type"] in _PATHS

@@ -65,12 +65,12 @@ class ExpressionError(Exception):
         return f"{place[0].upper()}{place[1:]}: {self.reason}" if place else self.reason
 
     def within(self, key: str) -> ExpressionError:
-        """The same error of one of several expressions of a mapping."""
+        """Return the same error for one of several expressions of a mapping."""
         return ExpressionError(self.code, self.reason, self.position, self.pointer, key=key)
 
 
 def at(position: int) -> str:
-    """The place of a character for people, who count from 1."""
+    """Return the place of a character for people, who count from 1."""
     return f"at character {position + 1}"
 
 
@@ -97,7 +97,7 @@ class Budget:
 
     @property
     def exhausted(self) -> bool:
-        """Whether more nodes were asked for than there were; then no further ones are given."""
+        """True once the nodes are used up; then no further ones are granted."""
         return self._nodes_left < 0
 
     def spend(self, nodes: int) -> None:
@@ -131,7 +131,7 @@ class Budget:
         self.output_left -= self.measure(value, depth)
 
     def measure(self, value: JSON, depth: int = 0) -> int:
-        """The size of a value in bytes as compact JSON, if that much output is left.
+        """Return the size of a value in bytes as compact JSON, if that much output is left.
 
         Shared parts count as often as they would be written, and are looked at once.
 
@@ -158,7 +158,7 @@ class Budget:
 
 
 def output_too_large() -> ExpressionError:
-    """The error of a result, or a string on the way to it, that is larger than the budget."""
+    """Return the error of a result, or of a string on the way to it, that exceeds the budget."""
     return ExpressionError("output_too_large", "The expression makes more data than is allowed.")
 
 
@@ -215,7 +215,7 @@ def _string_size(value: str) -> int:
 
 
 def _scalar_size(value: JSON, budget: Budget) -> int:
-    """The size in bytes of a value that is neither array nor object; a long string is charged for."""
+    """Return the size in bytes of a value that is neither array nor object; charge for a long string."""
     if isinstance(value, str) and len(value) >= COMPARED_CHARACTERS:
         budget.spend(len(value) // COMPARED_CHARACTERS)
     size = _SIZES.get(type(value))
@@ -241,7 +241,7 @@ _SIZES: dict[type, Callable[[Any], int]] = {
 
 
 def compact_json(value: JSON) -> str:
-    """A value, measured before, as compact JSON."""
+    """Return a measured value as compact JSON."""
     return _ENCODER.encode(value)
 
 
@@ -250,7 +250,7 @@ def _too_large() -> ExpressionError:
 
 
 def finite(value: float) -> float:
-    """The number itself, unless JSON has no form for it.
+    """Return the number itself, unless JSON has no form for it.
 
     Raises:
         ExpressionError: `wrong_type` for infinity and NaN.
@@ -261,7 +261,7 @@ def finite(value: float) -> float:
 
 
 def plain_number(value: int | float) -> int | float:
-    """A number made by an expression: integers beyond 64 bits become floats, none is infinite."""
+    """Return a number of an expression: an integer beyond 64 bits becomes a float, none is infinite."""
     if isinstance(value, int) and MIN_INTEGER <= value <= MAX_INTEGER:
         return value
     try:
@@ -271,7 +271,7 @@ def plain_number(value: int | float) -> int | float:
 
 
 def type_name(value: JSON) -> str:
-    """The type of a value as JMESPath calls it."""
+    """Return the type of a value as JMESPath calls it."""
     if isinstance(value, str):
         return "string"
     if value is None:

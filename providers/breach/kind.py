@@ -13,8 +13,8 @@ from typing import Any
 from providers.breach import hibp, hudsonrock, leakcheck, xposedornot
 from providers.breach.answer import BreachAnswer
 from providers.breach.catalogue import titled
-from providers.sources.base import Derived, Kind
 from providers.sources.email_address import normalise
+from providers.sources.kind import Derived, Kind
 from providers.sources.wording import may_be_more
 
 _NAMED = 5

@@ -15,7 +15,8 @@ from typing import Any
 from models import domains
 from models.errors import FieldError, Invalid
 from models.names import company_name, folded_name, plain_name
-from providers.sources.base import Fields, Query, Resolution
+from providers.sources.base import Fields, Query
+from providers.sources.kind import Resolution
 
 _SHORTEST, _LONGEST = 1, 160
 _MOST_CANDIDATES = 10

@@ -17,7 +17,8 @@ from providers.company import (
 )
 from providers.company.answer import CompanyAnswer, Profile
 from providers.company.identity import normalise, resolve
-from providers.sources.base import Derived, Fields, Kind
+from providers.sources.base import Fields
+from providers.sources.kind import Derived, Kind
 
 PEOPLE, MOST_PEOPLE = 25, 100
 

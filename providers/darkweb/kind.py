@@ -17,7 +17,8 @@ from models.names import folded_name
 from providers.darkweb import ahmia, intelx, ransomwarelive
 from providers.darkweb.answer import DarkwebAnswer
 from providers.darkweb.hackishness import hackishness
-from providers.sources.base import Fields, Kind, Query
+from providers.sources.base import Fields, Query
+from providers.sources.kind import Kind
 from providers.sources.wording import may_be_more
 
 PAGE, BLOCK = 20, 100

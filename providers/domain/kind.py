@@ -21,7 +21,8 @@ from providers.domain import (
 )
 from providers.domain.answer import DomainAnswer
 from providers.sources import verdicts
-from providers.sources.base import Kind, Query, Rule
+from providers.sources.base import Query, Rule
+from providers.sources.kind import Kind
 
 _RULES: dict[str, Rule] = {"threat.malicious": "any_true", "threat.categories": "union"}
 # Fields that are known without a request are not charged.

@@ -31,8 +31,9 @@ from providers.email import (
 )
 from providers.email.answer import EmailAnswer
 from providers.sources import verdicts
-from providers.sources.base import Derived, Fields, Kind
+from providers.sources.base import Fields
 from providers.sources.email_address import normalise
+from providers.sources.kind import Derived, Kind
 
 _BREACHES = {"breaches": "breach.count"} | {
     name: f"breach.{name}" for name in ("services", "exposed_data", "spam_lists", "retired")

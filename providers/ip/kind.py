@@ -32,7 +32,8 @@ from providers.ip.answer import AutonomousSystem, Company, IpAnswer, Security
 from providers.ip.distance import kilometres
 from providers.ip.timezones import local_time
 from providers.sources import verdicts
-from providers.sources.base import Derived, Fields, Kind, Query, Rule
+from providers.sources.base import Fields, Query, Rule
+from providers.sources.kind import Derived, Kind
 
 _LONGEST = 45  # an IPv4 address mapped into IPv6, written out
 _RULES: dict[str, Rule] = {

@@ -12,7 +12,8 @@ from models.credits import credits, ledger, paid_blocks
 from models.errors import Conflict, InsufficientCredits
 from models.lookups import cached_answers
 from providers.lookup.result import LookupResult
-from providers.sources.base import Kind, Query
+from providers.sources.base import Query
+from providers.sources.kind import Kind
 from sealing import Keyring
 
 

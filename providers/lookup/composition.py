@@ -12,7 +12,8 @@ from datetime import datetime
 from providers.lookup.coverage import credits_for, leaves_open
 from providers.lookup.result import ANSWERS, LookupResult, SourceResult, SourceResults, all_kept
 from providers.sources.aggregate import Merged, merge, nest
-from providers.sources.base import Fields, Kind, Query, Source
+from providers.sources.base import Fields, Query, Source
+from providers.sources.kind import Kind
 from providers.sources.verdicts import COMPUTED, judge
 
 

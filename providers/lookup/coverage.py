@@ -18,7 +18,8 @@ from providers.lookup.result import (
     within,
 )
 from providers.lookup.source_status import BULK_USE, NO_KEY
-from providers.sources.base import Fields, Kind, Source
+from providers.sources.base import Fields, Source
+from providers.sources.kind import Kind
 
 
 def credits_for(

@@ -12,7 +12,8 @@ from providers.datasets.installed import Datasets
 from providers.lookup.result import SourceResult, within
 from providers.lookup.source_status import BULK_USE
 from providers.sources.aggregate import Types, declared
-from providers.sources.base import Fields, Kind, LocalSource, Query, RemoteSource, Source, SourceError
+from providers.sources.base import Fields, LocalSource, Query, RemoteSource, Source, SourceError
+from providers.sources.kind import Kind
 
 NOT_WANTED = "not_wanted"
 """Detail of a skipped source that fills none of the wanted fields."""

@@ -38,7 +38,8 @@ from providers.lookup.source_status import BULK_USE, is_left_out, name_unknown, 
 from providers.lookup.waiter import Waiter
 from providers.registry import KINDS
 from providers.sources.aggregate import types_of
-from providers.sources.base import Kind, LocalSource, Query, RemoteSource, Resolve, Source
+from providers.sources.base import LocalSource, Query, RemoteSource, Source
+from providers.sources.kind import Kind, Resolve
 from sealing import Keyring
 from settings import Settings
 

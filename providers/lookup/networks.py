@@ -5,7 +5,7 @@ from __future__ import annotations
 from models.errors import Invalid
 from providers.lookup.local import LocalSources
 from providers.sources.aggregate import merge
-from providers.sources.base import Kind
+from providers.sources.kind import Kind
 
 _WANTED = frozenset({"asn.asn", "location.country_code"})
 

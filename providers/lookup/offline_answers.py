@@ -16,7 +16,8 @@ from providers.lookup.local import NOT_ITS_SORT, NOT_WANTED, LocalSources, Named
 from providers.lookup.result import NO_DATA, SUPPRESSED, LookupResult, SourceResult
 from providers.lookup.source_fetcher import SourceFetcher
 from providers.lookup.waiter import Waiter
-from providers.sources.base import Kind, Query
+from providers.sources.base import Query
+from providers.sources.kind import Kind
 
 LEFT_ALONE = SourceResult("skipped", detail=SUPPRESSED)
 """The outcome of every source for a suppressed person, about whom nothing is looked up."""

@@ -13,7 +13,8 @@ from models.monitors.snapshots import Said
 from providers.lookup.composition import compose
 from providers.lookup.result import ANSWERS, NOT_ASKED, LookupResult, SourceResult, SourceResults, suppressed
 from providers.lookup.source_status import NO_KEY, OFF
-from providers.sources.base import Fields, Kind, Query, Source
+from providers.sources.base import Fields, Query, Source
+from providers.sources.kind import Kind
 
 WHOLE = 1_000_000
 """The limit that returns lists whole."""

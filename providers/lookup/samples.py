@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from providers.email.people import person
 from providers.lookup.result import NOT_ASKED, SourceResult
-from providers.sources.base import Fields, Kind, LocalSource, Source, Spec
+from providers.sources.base import Fields, LocalSource, Source, Spec
+from providers.sources.kind import Kind
 
 NAME = "sample"
 

@@ -10,7 +10,8 @@ from typing import Any
 from models.lookups.lookups import ProviderEvidence, ProviderRow, QuotaWindow, State
 from models.lookups.source_quotas import WindowUse
 from providers.datasets.installed import Installed
-from providers.sources.base import Kind, RemoteSource, RemoteSpec, Source, Spec
+from providers.sources.base import RemoteSource, RemoteSpec, Source, Spec
+from providers.sources.kind import Kind
 from settings import Rate, Settings
 
 BULK_USE = "bulk_use"

@@ -11,7 +11,8 @@ from typing import Any
 from providers.phone import abstractphone, numbering
 from providers.phone.answer import PhoneAnswer
 from providers.phone.number import number
-from providers.sources.base import Kind, Query
+from providers.sources.base import Query
+from providers.sources.kind import Kind
 
 
 def normalise(text: str, pointer: str) -> Query:

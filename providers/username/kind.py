@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from models.errors import FieldError, Invalid
-from providers.sources.base import Derived, Kind, Query, one_credit
+from providers.sources.base import Query
+from providers.sources.kind import Derived, Kind, one_credit
 from providers.username import bluesky, githubusers, gitlab, hackernews, keybase, mastodon, whatsmyname
 from providers.username.answer import UsernameAnswer
 

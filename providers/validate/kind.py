@@ -12,8 +12,9 @@ from typing import Any
 
 from providers.email import disposable, freemail, mx, roles
 from providers.email.kind import validity
-from providers.sources.base import Derived, Kind, Query
+from providers.sources.base import Query
 from providers.sources.email_address import parsed
+from providers.sources.kind import Derived, Kind
 from providers.validate import syntax
 from providers.validate.answer import ValidateAnswer
 

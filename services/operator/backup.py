@@ -41,7 +41,7 @@ LEAST_PASSPHRASE = 12
 
 
 class Manifest(BaseModel):
-    """What a backup says of itself.
+    """The description of a backup.
 
     Attributes:
         format: of the archive.

@@ -10,7 +10,8 @@ import pytest
 from api.streams.bulk_streams import LINES
 from providers.lookup import composition
 from providers.lookup.result import LookupResult
-from providers.sources.base import Kind, Query
+from providers.sources.base import Query
+from providers.sources.kind import Kind
 from settings import Rate, Settings
 from tests.api_server import Api, Person, running
 from tests.bulk_searches.conftest import EVENTS, Sources, emails

@@ -11,7 +11,8 @@ import providers.lookup.offline_answers
 from database import Notifier
 from models.jobs.jobs import JobType
 from providers.lookup.result import LookupResult
-from providers.sources.base import Kind, Query
+from providers.sources.base import Query
+from providers.sources.kind import Kind
 from sealing import Keyring
 from tests.deliveries.receivers import Hooks
 from tests.jobs.jobs import ABUSE, Jobber

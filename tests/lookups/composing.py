@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from providers.lookup.composition import compose
 from providers.lookup.result import LookupResult, SourceResult
-from providers.sources.base import Kind, Source
+from providers.sources.base import Source
+from providers.sources.kind import Kind
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

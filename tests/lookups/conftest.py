@@ -23,7 +23,6 @@ from providers.sources.base import (
     Context,
     Evidence,
     Fields,
-    Kind,
     Query,
     RemoteSource,
     RemoteSpec,
@@ -31,6 +30,7 @@ from providers.sources.base import (
     Unsure,
     json_answer,
 )
+from providers.sources.kind import Kind
 from sealing import Keyring
 from settings import Settings
 

@@ -21,7 +21,8 @@ from providers.lookup.offline_answers import lack_of
 from providers.lookup.result import NO_DATA, LookupResult, SourceResult, within
 from providers.registry import KINDS, lookup_fields
 from providers.sources import verdicts
-from providers.sources.base import Kind, RemoteSource, Source
+from providers.sources.base import RemoteSource, Source
+from providers.sources.kind import Kind
 from settings import Rate
 from tests.lookups.composing import NOW, answer
 from tests.lookups.conftest import World, spec

@@ -17,7 +17,8 @@ from providers.lookup.offline_answers import lack_of
 from providers.lookup.replay import WHOLE
 from providers.lookup.result import SourceResult
 from providers.registry import KINDS
-from providers.sources.base import Kind, Source
+from providers.sources.base import Source
+from providers.sources.kind import Kind
 from services.target_comparison import Stored, Watching
 
 SOURCES = {

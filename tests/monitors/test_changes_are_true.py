@@ -19,7 +19,8 @@ from models.monitors.snapshots import Said, Snapshot, carry_over
 from providers.lookup.composition import compose
 from providers.lookup.replay import WHOLE, filled_up, said
 from providers.lookup.result import NO_DATA, NOT_ASKED, SourceResult, SourceResults
-from providers.sources.base import Fields, Kind, Source
+from providers.sources.base import Fields, Source
+from providers.sources.kind import Kind
 from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, exact_watch, shuffled, value, world
 
 pytestmark = pytest.mark.long

@@ -6,7 +6,7 @@ import pytest
 
 from models.monitors.defaults import DEFAULTS
 from models.monitors.fields import Unmatched, Watch, unmatched, watch
-from providers.sources.base import Kind
+from providers.sources.kind import Kind
 from tests.monitors.worlds import KINDS, fields_of
 
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

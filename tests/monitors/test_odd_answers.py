@@ -10,7 +10,8 @@ from aiohttp import web
 from database import Notifier
 from providers.lookup import composition
 from providers.lookup.result import LookupResult
-from providers.sources.base import Kind, Query
+from providers.sources.base import Query
+from providers.sources.kind import Kind
 from sealing import Keyring
 from tests.monitors.watching import Answer, Scanner, Watcher, addresses, reported, scanned_as, workflow
 

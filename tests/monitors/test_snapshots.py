@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models.monitors.comparison import compare
 from models.monitors.rotations import Rotation
 from models.monitors.snapshots import Said, Snapshot, carry_over, content_hash, dump, load
-from providers.sources.base import Kind
+from providers.sources.kind import Kind
 from tests.monitors.worlds import EDITIONS, KINDS, MOMENT, answer, exact_watch, shuffled, value, world
 
 

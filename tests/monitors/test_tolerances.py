@@ -16,7 +16,7 @@ from models.monitors.forms import ComparisonRule
 from models.monitors.snapshots import dump, load
 from models.monitors.steadiness import replace_held
 from models.monitors.tolerances import effective_tolerances, without_defaults
-from providers.sources.base import Kind
+from providers.sources.kind import Kind
 from tests.monitors.monitored import Monitored, changes
 from tests.monitors.worlds import KINDS, MOMENT, answer, exact_watch, shuffled, value, world
 

@@ -14,7 +14,8 @@ from models.monitors.fields import Known, Watch, known_fields, watch
 from models.monitors.snapshots import Said
 from providers.lookup.replay import retell
 from providers.registry import KINDS as ALL_KINDS
-from providers.sources.base import Fields, Kind
+from providers.sources.base import Fields
+from providers.sources.kind import Kind
 
 KINDS = {name: ALL_KINDS[name] for name in DEFAULTS}
 _UNIONS = (UnionType, Union)

@@ -30,7 +30,8 @@ from providers.domain import delegation
 from providers.lookup.lookup import Lookups
 from providers.registry import DATASETS, KINDS
 from providers.sources.aggregate import paths
-from providers.sources.base import Kind, LocalSource, RemoteSource, Source
+from providers.sources.base import LocalSource, RemoteSource, Source
+from providers.sources.kind import Kind
 from providers.sources.rest import RestSource
 from sealing import Keyring
 from settings import Settings

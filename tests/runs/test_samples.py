@@ -9,7 +9,8 @@ from providers.lookup import samples
 from providers.lookup.composition import compose
 from providers.lookup.result import NOT_ASKED, SourceResult
 from providers.registry import KINDS
-from providers.sources.base import Kind, LocalSource, Source
+from providers.sources.base import LocalSource, Source
+from providers.sources.kind import Kind
 
 
 def answered(kind: Kind, outcomes: list[tuple[Source, SourceResult]]) -> dict[str, Any]:
