@@ -280,7 +280,7 @@ async def test_a_call_that_finds_its_connection_dead_is_done_at_once_with_anothe
                 await another.execute("select pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
         return await read(connection, *arguments)
 
-    monkeypatch.setattr(secrets, "values", break_at_first)
+    monkeypatch.setattr(secrets, "load_values", break_at_first)
     async with at_work() as notifier:
         [run_id] = await accept(database, target)
         assert (await ended(database, notifier, target.account_id, run_id)).output == "done"

@@ -107,7 +107,7 @@ async def test_a_child_that_is_given_up_wakes_its_parent(
             raise KeyError("a fault of ours")
         return prepare(row, *given)
 
-    monkeypatch.setattr(own_runs, "execution_of", fails)
+    monkeypatch.setattr(own_runs, "create_execution", fails)
     monkeypatch.setattr(setbacks, "_is_hopeless", lambda _: True)
     [run_id] = await accept(database, parent)
     async with at_work() as notifier:

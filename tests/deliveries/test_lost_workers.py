@@ -37,7 +37,7 @@ DEATHS = {
     "temporal.starts:start_deliveries": {0, 1},
     "services.delivery_attempts:attempt": {1},
     "models.webhooks.delivery_writes:record_attempts_if_leased": {1},
-    "models.webhooks.delivery_work:look": {1},
+    "models.webhooks.delivery_work:get_batch_state": {1},
 }
 """After what a worker dies, and how often each message can have been sent until then."""
 

@@ -162,7 +162,7 @@ async def test_a_dry_run_asks_nobody(api: Api, person: Person, monkeypatch: pyte
         flights.append(source.spec.name)
         raise AssertionError("a source is asked")
 
-    monkeypatch.setattr("providers.lookup.source_fetcher.Asker._join_flight", flight)
+    monkeypatch.setattr("providers.lookup.source_fetcher.SourceFetcher._join_flight", flight)
     async with running(settings, local_only=False) as open_api:
         client = await open_api.client(Authorization=f"Bearer {person.secret}")
         workflow = await create(person)

@@ -112,7 +112,7 @@ async def test_however_many_watch_a_run_it_is_looked_at_once(
 ) -> None:
     monkeypatch.setattr(run_events, "_LOOK_SECONDS", 600)
     run_id = await start(person, await create(person))
-    looks = counted(monkeypatch, runs, "pulse", run_id)
+    looks = counted(monkeypatch, runs, "get_pulse", run_id)
     path = f"/api/workflows/runs/{run_id}"
     async with AsyncExitStack() as stack:
         streams = [
