@@ -54,7 +54,7 @@ async def test_a_worker_that_dies_leaves_its_deliveries_to_the_next(
     before = len(receiver.requests)
     assert before in DEATHS[after]
     kept = await recorded(hooks)
-    assert kept == {("delivered", 1, 1) if after.endswith(":look") else ("pending", 0, 0)}
+    assert kept == {("delivered", 1, 1) if after.endswith(":get_batch_state") else ("pending", 0, 0)}
     async with at_work():
         await hooks.settled()
     assert await recorded(hooks) == {("delivered", 1, 1)}
