@@ -29,8 +29,8 @@ import worker  # noqa: F401 - for its memory: that of all modules
 from bench.machine import machine
 from execution.redaction import Redaction
 from execution.webhook_step import Secrets, send
-from language.definition import WebhookStep
-from language.step_evaluation import RequestTemplates
+from language.steps import WebhookStep
+from language.webhook_requests import RequestTemplates
 from outbound.client import Outbound
 from settings import Settings
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from language.definition import Step
 from language.expressions import ExpressionError
 from language.records import ItemTally, StepError
+from language.steps import Step
 
 JSONObject = dict[str, Any]
 

@@ -19,7 +19,13 @@ from engine.retries import next_call_at, wait_deadline
 from engine.state import RunInput, RunState, StepUnderWay, StepWait
 from engine.window import Window
 from language import delays
-from language.definition import (
+from language.delays import written
+from language.expressions import ExpressionError
+from language.items import error_of, item_fails_step
+from language.progress import Progress
+from language.records import INLINE_BYTES, FailedAttempt, LiveStep, StepError, StepRecord
+from language.step_evaluation import Seen, decide, delay_of, evaluate, items_of
+from language.steps import (
     CallingStep,
     ConditionStep,
     DelayStep,
@@ -29,12 +35,6 @@ from language.definition import (
     WaitStep,
     WorkflowStep,
 )
-from language.delays import written
-from language.expressions import ExpressionError
-from language.items import error_of, item_fails_step
-from language.progress import Progress
-from language.records import INLINE_BYTES, FailedAttempt, LiveStep, StepError, StepRecord
-from language.step_evaluation import Seen, decide, delay_of, evaluate, items_of
 
 _CALLS: dict[str, CallKind] = {
     "webhook": "send", "wait": "collect", "workflow": "run_child", "remember": "remember", "emit": "emit"

@@ -19,9 +19,12 @@ from engine.driver import Driver, RunEnd
 from engine.plan import Plan
 from engine.state import RunInput
 from language import step_evaluation
-from language.definition import (
+from language.definition import Definition
+from language.delays import written
+from language.expressions import JSON, Budget, ExpressionError
+from language.records import INLINE_BYTES, StepError, StepRecord
+from language.steps import (
     ConditionStep,
-    Definition,
     DelayStep,
     EmitStep,
     IteratingStep,
@@ -33,10 +36,7 @@ from language.definition import (
     WebhookStep,
     WorkflowStep,
 )
-from language.delays import written
-from language.expressions import JSON, Budget, ExpressionError
-from language.records import INLINE_BYTES, StepError, StepRecord
-from language.step_evaluation import Request
+from language.webhook_requests import Request, RequestTemplates
 
 MASK = "***"
 """The replacement for every secret."""
@@ -259,7 +259,7 @@ class DryRun:
             urls = {one.id: MASK for one in self._plan.steps if isinstance(one, WaitStep)}
             hidden["run"] = {**cast(JSONObject, scope["run"]), "resume_urls": urls}
         with ExitStack() as charges:
-            return step_evaluation.RequestTemplates(step.config).render(
+            return RequestTemplates(step.config).render(
                 {**scope, **hidden}, lambda: charges.enter_context(self._charged(Budget())), output_of
             )
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from engine.calls import AttemptResult, Call, JSONObject, unevaluated_attempt
-from language.definition import ConditionStep, DelayStep, IteratingStep, TransformStep
 from language.expressions import Budget, ExpressionError
 from language.step_evaluation import Seen, budget_of, decide, delay_of, evaluate, items_of
+from language.steps import ConditionStep, DelayStep, IteratingStep, TransformStep
 
 # The length of an invalid time that is returned for an error message.
 _MOMENT_LENGTH = 100

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from language.branches import branches_of, needs_of
-from language.definition import SCOPE_ROOTS, Definition, Step, WebhookStep
+from language.definition import SCOPE_ROOTS, Definition
 from language.expressions import Reference
 from language.expressions.references import WHOLE_SCOPE
 from language.fields import resolve_fields
-from language.step_evaluation import RUN_DATA
+from language.steps import Step, WebhookStep
 from language.validation.checks import reads_of, roots_of
 from language.validation.sources import reads_resume_url
+from language.webhook_requests import RUN_DATA
 
 
 class Plan:

@@ -11,8 +11,8 @@ import orjson
 
 from engine.calls import AttemptResult
 from engine.state import StepUnderWay
-from language.definition import CallingStep, Step
 from language.records import StepRecord
+from language.steps import CallingStep, Step
 
 
 class Records:

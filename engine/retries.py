@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from engine.calls import AttemptResult, Call
-from language.definition import CallingStep, WaitStep
+from language.steps import CallingStep, WaitStep
 
 # An answer wakes the run that waits for it; in any case the run checks again after this time.
 _LOOK_AGAIN = timedelta(days=1)

@@ -11,11 +11,11 @@ from uuid import UUID
 from engine.calls import JSONObject
 from engine.plan import Plan
 from engine.window import Window
-from language.definition import ConditionStep, Step
 from language.delays import written
 from language.items import failure_fails_run
 from language.progress import ItemWait, Progress, StepProgress
 from language.records import INLINE_BYTES, DoneStep, FailedAttempt, LiveStep, StepError
+from language.steps import ConditionStep, Step
 
 
 @dataclass(frozen=True)

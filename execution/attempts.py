@@ -18,7 +18,7 @@ from execution.run_execution import CallResult
 from execution.step_answers import StepAnswers
 from execution.versions import LoadedVersion
 from execution.webhook_step import Secrets, send
-from language.definition import LookupStep, WaitStep, WebhookStep
+from language.steps import LookupStep, WaitStep, WebhookStep
 from models.accounts import secrets
 from models.runs import call_ids, child_runs, resume_tokens, run_loading
 from outbound.client import Outbound

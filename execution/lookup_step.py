@@ -10,8 +10,8 @@ import psycopg
 
 from engine.calls import AttemptResult, failed_attempt, unevaluated_attempt
 from language import step_evaluation
-from language.definition import LookupStep
 from language.expressions import ExpressionError
+from language.steps import LookupStep
 from models.errors import DomainError
 from models.lookups.lookups import AllProvidersFailed
 from providers.company.kind import PEOPLE

@@ -13,9 +13,9 @@ from uuid import UUID
 from database import Database, Notifier
 from engine.calls import AttemptResult, Call, failed_attempt
 from execution import clock
-from language.definition import EmitStep, RememberStep, WaitStep, WorkflowStep
 from language.delays import written
 from language.step_evaluation import alert_data_of, child_input_of, key_of, keys_of, prompt_of
+from language.steps import EmitStep, RememberStep, WaitStep, WorkflowStep
 from micro_batcher import MicroBatcher
 from models.automations import run_targets
 from models.errors import Conflict, Invalid, NotFound

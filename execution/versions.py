@@ -9,8 +9,9 @@ from uuid import UUID
 from database import Database
 from engine.calls import JSONObject
 from engine.plan import Plan
-from language.definition import ConditionStep, Definition, Execution, WebhookStep
-from language.step_evaluation import RequestTemplates
+from language.definition import Definition, Execution
+from language.steps import ConditionStep, WebhookStep
+from language.webhook_requests import RequestTemplates
 from micro_batcher import MicroBatcher
 from models.automations import versions
 from models.automations.versions import StoredVersion, VersionKey

@@ -11,9 +11,9 @@ import orjson
 
 from engine.calls import AttemptResult, failed_attempt, unevaluated_attempt
 from execution.redaction import MASK, Redaction
-from language.definition import WebhookStep
 from language.expressions import ExpressionError
-from language.step_evaluation import RequestTemplates
+from language.steps import WebhookStep
+from language.webhook_requests import RequestTemplates
 from outbound import chain
 from outbound.client import Outbound
 from outbound.errors import OutboundError

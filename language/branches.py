@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from language.definition import ConditionStep, Definition
+from language.definition import Definition
+from language.steps import ConditionStep
 
 
 def needs_of(definition: Definition) -> dict[str, tuple[str, ...]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from language.definition import MAX_DELAY_SECONDS, DelayConfig
 from language.durations import seconds_of
 from language.expressions import JSON, ExpressionError
 from language.expressions.times import moment_of
+from language.steps import MAX_DELAY_SECONDS, DelayConfig
 
 
 def end_of(config: DelayConfig, given: JSON, now: datetime) -> datetime:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from language.definition import RESERVED_IDS, LookupStep, Step
+from language.definition import RESERVED_IDS
+from language.steps import LookupStep, Step
 
 _BARE = re.compile(r"[A-Za-z0-9_-]{1,100}")
 

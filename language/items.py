@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from language.definition import IteratingStep, OnItems, Step
 from language.records import ItemTally, StepError
+from language.steps import IteratingStep, OnItems, Step
 
 OUT_OF_CREDITS = "insufficient_credits"
 """The code of an item that fails its step, because all following items would fail in the same way."""

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 from database import Connection, Database
-from language.definition import Definition, EmitStep
+from language.definition import Definition
 from language.findings import Finding, called, suggestion
+from language.steps import EmitStep
 from language.validation.definition import MAX_FINDINGS, Report
 from language.validation.doubts import Answers
 from models.accounts import secrets

@@ -16,11 +16,12 @@ import orjson
 from database import Database
 from engine.dry_run import MASK, DryRun, DryRunResult
 from engine.state import RunInput
-from language.definition import Definition, LookupStep, WorkflowStep
+from language.definition import Definition
 from language.expressions import JSON
 from language.findings import pointer_of, suggestion
 from language.records import StepError
-from language.step_evaluation import Request
+from language.steps import LookupStep, WorkflowStep
+from language.webhook_requests import Request
 from models import limits
 from models.automations import run_targets
 from models.automations.automation_views import WorkflowView

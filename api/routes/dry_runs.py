@@ -12,7 +12,8 @@ from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, authoris
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
-from language.definition import MAX_STEPS, Definition, Step
+from language.definition import Definition
+from language.steps import MAX_STEPS, Step
 from language.triggers import readable_request
 from models.accounts import secrets
 from models.automations import automation_views

@@ -23,7 +23,8 @@ from api.http.strict_route import StrictRoute
 from api.http.validation import Body, as_it_came
 from api.routes.runs import CHECKED, FINISHED, Wait, answer, cancel_all, claimed_key
 from api.schemas.findings import FoundView, WarningView
-from language.definition import MAX_STEPS, Concurrency, Name, OnFailure, Status, Step
+from language.definition import Concurrency, Name, OnFailure, Status
+from language.steps import MAX_STEPS, Step
 from language.triggers import Trigger
 from language.validation.definition import Document
 from models.accounts import agents, secrets

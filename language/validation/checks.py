@@ -9,12 +9,15 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from language.branches import branches_of, needs_of
-from language.definition import (
+from language.definition import RESERVED_IDS, SCOPE_ROOTS, Definition
+from language.expressions.references import IN_QUOTES, WHOLE_SCOPE, Reference
+from language.expressions.times import moment_of
+from language.expressions.values import at
+from language.fields import resolve_fields, trigger_field
+from language.findings import Finding, called, escaped, missing_secret, suggestion
+from language.steps import (
     MAX_DELAY_SECONDS,
-    RESERVED_IDS,
-    SCOPE_ROOTS,
     ConditionStep,
-    Definition,
     DelayConfig,
     DelayStep,
     EmitStep,
@@ -28,11 +31,6 @@ from language.definition import (
     WebhookStep,
     WorkflowStep,
 )
-from language.expressions.references import IN_QUOTES, WHOLE_SCOPE, Reference
-from language.expressions.times import moment_of
-from language.expressions.values import at
-from language.fields import resolve_fields, trigger_field
-from language.findings import Finding, called, escaped, missing_secret, suggestion
 from language.templates import SECRETS
 from language.triggers import WebhookTrigger
 from language.validation import trigger_checks

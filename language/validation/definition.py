@@ -14,8 +14,9 @@ import orjson
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from language import triggers
-from language.definition import MAX_DEFINITION_BYTES, Definition, Status, Step, StepBase
+from language.definition import MAX_DEFINITION_BYTES, Definition, Status
 from language.findings import Finding, meaning, path_of, pointer_of, suggestion, type_of
+from language.steps import Step, StepBase
 from language.validation import checks, doubts
 from language.validation.reachability import unreachable_steps
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from language.definition import Definition, IteratingStep, LookupStep, RememberStep, StepBase, TransformStep
+from language.definition import Definition
 from language.expressions import parser
 from language.expressions.tracing import EACH, Doubt, Place, trace
 from language.expressions.values import at
 from language.findings import Finding, escaped, near
 from language.shapes import ANYTHING, Shape
+from language.steps import IteratingStep, LookupStep, RememberStep, StepBase, TransformStep
 from language.validation.checks import FOR_EACH, Sources
 from language.validation.sources import ITEM, Source
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from language import expressions
 from language.branches import branches_of, needs_of
-from language.definition import ConditionStep, Definition
+from language.definition import Definition
 from language.expressions import Budget, ExpressionError
 from language.findings import Finding
+from language.steps import ConditionStep
 
 _NODES = 10_000
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from language import expressions, templates
-from language.definition import field_expression
 from language.expressions import Expression, ExpressionError, Reference
 from language.findings import Finding
+from language.steps import field_expression
 
 ITEM = "item"
 """The root of the scope that exists only in a step with `for_each`."""

@@ -12,7 +12,8 @@ from sqlalchemy import Column, ForeignKey
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from language.definition import Definition, WorkflowStep
+from language.definition import Definition
+from language.steps import WorkflowStep
 
 # Any constant: the second part of the lock is the hash of an account's id.
 _SAVING = 0x5A7E

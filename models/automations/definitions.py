@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
-from language.definition import Definition, LookupStep, Status, WebhookStep
+from language.definition import Definition, Status
 from language.findings import Finding, escaped, suggestion
+from language.steps import LookupStep, WebhookStep
 from language.templates import read_template
 from language.validation import definition as validation
 from language.validation.definition import Document, Report

@@ -11,8 +11,9 @@ from typing import Any, cast
 import orjson
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError, validators
 
-from language.definition import Definition, WaitStep
+from language.definition import Definition
 from language.findings import Finding, pointer_of
+from language.steps import WaitStep
 from models.errors import FieldError, Invalid
 from models.inputs import input_schemas
 from models.inputs.input_schemas import FORMATS

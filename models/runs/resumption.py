@@ -10,8 +10,8 @@ from uuid import UUID
 from pydantic import TypeAdapter
 
 from database import Connection
-from language.definition import Step, WaitStep
 from language.delays import written
+from language.steps import Step, WaitStep
 from models.errors import Conflict, NotFound
 from models.inputs.inputs import InputSchema
 from models.runs import step_answers

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from database import Database
-from language.definition import MAX_CONCURRENCY, MAX_ITEMS, MAX_STEPS
+from language.steps import MAX_CONCURRENCY, MAX_ITEMS, MAX_STEPS
 from settings import Settings
 from tests.automations.engine import (
     Endpoint,

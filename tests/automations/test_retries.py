@@ -13,8 +13,8 @@ from database import Database, Notifier
 from engine.calls import AttemptResult
 from execution.redaction import Redaction
 from execution.webhook_step import Secrets, send
-from language.definition import Retry, WebhookStep
-from language.step_evaluation import RequestTemplates
+from language.steps import Retry, WebhookStep
+from language.webhook_requests import RequestTemplates
 from models.identifiers import new_id
 from models.runs.runs import QUEUED_CHANNEL
 from outbound.client import Outbound

@@ -13,7 +13,7 @@ from typing import Any, cast, get_args
 import pytest
 from aiohttp import web
 
-from language.definition import Step
+from language.steps import Step
 from settings import ProviderSettings
 from tests.api_server import Api, Person
 from tests.automations import sources

@@ -10,7 +10,7 @@ from database import Database, Listener
 from engine.calls import Call
 from execution.executor import parse_ids
 from execution.step_answers import StepAnswers
-from language.definition import WaitStep
+from language.steps import WaitStep
 from models.identifiers import new_id
 from models.runs import resumption, shifts
 from models.runs.runs import worker_channel

@@ -17,9 +17,10 @@ from api.schemas import condition_bodies, job_bodies, monitor_bodies, target_bod
 from api.streams import run_events
 from engine import dry_run, window
 from execution import webhook_step
-from language import definition, responding, step_evaluation
-from language.definition import Concurrency, Retry, WebhookConfig
+from language import definition, responding, step_evaluation, steps
+from language.definition import Concurrency
 from language.expressions import parser, values
+from language.steps import Retry, WebhookConfig
 from language.triggers import Every
 from language.validation import checks
 from models import idempotency as kept_answers
@@ -173,20 +174,20 @@ BOUNDS: dict[str, dict[str, str]] = {
     "Workflows": {
         "saves of an account at a time": f"{save_places.AT_A_TIME}",
         "definition": size(definition.MAX_DEFINITION_BYTES),
-        "steps": f"{definition.MAX_STEPS}",
+        "steps": f"{steps.MAX_STEPS}",
         "expressions": f"{checks.MAX_EXPRESSIONS:,}",
         "characters of all expressions": f"{checks.MAX_EXPRESSION_CHARACTERS:,}",
         "characters of an expression, `field`, `value` or `url`": f"{parser.MAX_TEXT:,}",
         "work of an expression": f"{values.MAX_NODES:,} nodes",
         "work of all items of a `for_each`": f"{step_evaluation.ALL_ITEMS_NODES:,} nodes",
-        "items of a `for_each`": f"{definition.MAX_ITEMS:,}",
-        "items at a time": f"{definition.MAX_CONCURRENCY}",
+        "items of a `for_each`": f"{steps.MAX_ITEMS:,}",
+        "items at a time": f"{steps.MAX_CONCURRENCY}",
         "output of a `for_each`": size(window.MAX_OUTPUT_BYTES),
         "result of an expression, answer to a webhook step": size(client._MEBIBYTE),
         "attempts of a step": f"{schema(Retry, 'max_attempts')['maximum']}",
         "`config.timeout` of a webhook step": f"{schema(WebhookConfig, 'timeout')['maximum']} s",
         "`timeout` of a step": "1 day",
-        "delay, wait, or `ttl` of a `remember`": f"{definition.MAX_DELAY_SECONDS / DAY:.0f} days",
+        "delay, wait, or `ttl` of a `remember`": f"{steps.MAX_DELAY_SECONDS / DAY:.0f} days",
         "key of a `remember`": f"{step_evaluation.MAX_KEY_LENGTH} characters",
         "`title` and `message` of a wait, as its page shows them": (
             f"{step_evaluation.MAX_TITLE_LENGTH} and {step_evaluation.MAX_MESSAGE_LENGTH:,} characters;"

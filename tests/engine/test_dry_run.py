@@ -10,9 +10,10 @@ import pytest
 from engine.driver import RunEnd
 from engine.dry_run import MAX_CALLS, DryRun, DryRunResult
 from engine.state import RunInput
-from language.definition import Definition, LookupStep
+from language.definition import Definition
 from language.delays import written
 from language.records import INLINE_BYTES, StepError
+from language.steps import LookupStep
 from models.identifiers import new_id
 from tests.automations.engine import transform, webhook
 

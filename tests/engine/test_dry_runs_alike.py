@@ -13,9 +13,11 @@ from engine.calls import AttemptResult, Call, JSONObject, unevaluated_attempt
 from engine.dry_run import DryRun
 from engine.state import RunInput
 from language import step_evaluation
-from language.definition import Definition, EmitStep, RememberStep, WebhookStep
+from language.definition import Definition
 from language.expressions import ExpressionError
 from language.records import StepRecord
+from language.steps import EmitStep, RememberStep, WebhookStep
+from language.webhook_requests import RequestTemplates
 from tests.engine.definitions import definitions, payloads
 from tests.engine.world import NAMESPACE, START, World
 
@@ -36,7 +38,7 @@ class Calm(World):
             elif isinstance(step, EmitStep):
                 step_evaluation.alert_data_of(step.config, scope)
             elif isinstance(step, WebhookStep) and call.kind == "send":
-                step_evaluation.RequestTemplates(step.config).render(scope, output_of=call.output_of)
+                RequestTemplates(step.config).render(scope, output_of=call.output_of)
                 return AttemptResult(None, _ANSWER)
             elif call.kind == "look_up":
                 return AttemptResult(None, {"ip_address": step_evaluation.target_of(step.config, scope)})

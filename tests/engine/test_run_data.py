@@ -10,10 +10,11 @@ from engine.calls import AttemptResult, Call, JSONObject
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
-from language.definition import Definition, WebhookStep
+from language.definition import Definition
 from language.expressions import ExpressionError
 from language.records import DoneStep
-from language.step_evaluation import RequestTemplates
+from language.steps import WebhookStep
+from language.webhook_requests import RequestTemplates
 from models.identifiers import new_id
 from tests.engine.world import START
 

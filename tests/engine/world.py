@@ -17,10 +17,11 @@ from engine.evaluation import evaluate_call
 from engine.plan import Plan
 from engine.state import RunInput
 from language import step_evaluation
-from language.definition import Definition, EmitStep, RememberStep, WaitStep, WorkflowStep
+from language.definition import Definition
 from language.expressions import ExpressionError
 from language.progress import Progress, read_progress
 from language.records import DoneStep, StepRecord
+from language.steps import EmitStep, RememberStep, WaitStep, WorkflowStep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NAMESPACE = UUID(int=7)

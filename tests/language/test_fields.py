@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.plan import Plan
-from language.definition import Definition, LookupStep
+from language.definition import Definition
 from language.step_evaluation import target_of
+from language.steps import LookupStep
 from tests.language.documents import Step, report, step, transform
 
 SCOPE = {"trigger": {"email": "a@example.com", "my-ip": "8.8.8.8"}, "person": "b@example.com"}

@@ -10,9 +10,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from language import delays, step_evaluation
-from language.definition import DelayConfig, Step
 from language.expressions import Budget, ExpressionError
 from language.expressions.values import MAX_VALUE_DEPTH
+from language.steps import DelayConfig, Step
 from tests.language.documents import condition, message, step, transform
 
 STEP: TypeAdapter[Any] = TypeAdapter(Step)

@@ -7,7 +7,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from language.definition import MAX_DEFINITION_BYTES, MAX_STEPS, Definition
+from language.definition import MAX_DEFINITION_BYTES, Definition
+from language.steps import MAX_STEPS
 from language.validation import checks
 from language.validation.definition import MAX_FINDINGS, Document
 from models.automations.automation_views import WorkflowView

@@ -13,7 +13,7 @@ import jsonschema_rs
 import pytest
 
 from language import findings
-from language.definition import Step
+from language.steps import Step
 from language.triggers import Trigger
 from models.automations.definitions import json_schema, validate
 from models.inputs import inputs

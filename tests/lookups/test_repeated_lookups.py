@@ -11,7 +11,7 @@ import pytest
 
 from database import Database
 from execution.lookup_step import look_up
-from language.definition import LookupStep
+from language.steps import LookupStep
 from models.accounts import accounts
 from models.credits import credits, ledger
 from outbound.client import Outbound

@@ -13,7 +13,8 @@ from aiohttp import web
 
 from api import saving
 from api.deps import rules_for
-from language.definition import Definition, WebhookStep
+from language.definition import Definition
+from language.steps import WebhookStep
 from models.audit import Actor
 from models.automations import templates
 from models.errors import Forbidden
