@@ -80,7 +80,9 @@ async def test_what_an_activity_failed_with_is_told_by_its_type(
         assert (view.status, len(receiver.requests), len(failed)) == ("completed", 1, 1)
         handle = await run_workflow(client, run_id)
         assert await handle.result() == "completed"
-    assert set((await performers(database, run_id)).values()) == {"activity"}
+    # Where waking has failed, a sweep may be quicker than its retry: then a shift ends the run.
+    by = set((await performers(database, run_id)).values())
+    assert by == {"activity"} or (name == WAKE_RUN and by == {"activity", "shift"})
     text = b"".join(event.SerializeToString() for event in (await handle.fetch_history()).events)
     assert b"canary" not in text and b"Traceback" not in text and b"faults.py" not in text
     if name == PERFORM_STEP:
