@@ -1,4 +1,6 @@
 -- Claim due deliveries for a batch: a share for each account and each endpoint.
+-- Claims run one after the other: each counts those that earlier ones have taken. A claim waits for no other
+-- lock.
 create function claim_deliveries(
   p_batch uuid, p_rows integer, p_window integer, p_account_window integer, p_strikes integer,
   p_throttled_rows integer, p_throttled_seconds double precision)

@@ -1,4 +1,7 @@
 -- Insert events, and a delivery of each to every endpoint that is subscribed to it.
+--
+-- An event without a subscriber is not stored, because nothing would read it. The function waits for an endpoint
+-- that is being deleted. Dispatchers are notified at the commit; few events have subscribers.
 create function emit_events(p_ids uuid[], p_accounts uuid[], p_types text[], p_data json[])
  returns integer
  language plpgsql

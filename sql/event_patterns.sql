@@ -1,4 +1,5 @@
 -- Return the patterns that match a type of event.
+-- All, a prefix, the type.
 create function event_patterns(type text)
  returns text[]
  language sql

@@ -1,4 +1,5 @@
 -- Return a new id (UUIDv7).
+-- It begins with the time, by the clock that selects the partition.
 create function time_ordered_id()
  returns uuid
  language sql

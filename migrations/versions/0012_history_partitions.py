@@ -2,6 +2,8 @@
 
 from alembic import op
 
+import sql
+
 revision = "0012"
 down_revision = "0011"
 branch_labels = None
@@ -25,11 +27,6 @@ _COUNTED = {
     "update": "old table as former new table as changed",
     "delete": "old table as former",
 }
-_FIRST_ID = """
-create function first_id(moment timestamptz) returns uuid language sql immutable strict parallel safe as $$
-  select (lpad(to_hex(floor(extract(epoch from moment) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
-$$
-"""
 # Attaching a table blocks no other transaction, unlike creating it as a partition. Weeks begin on Mondays, in
 # UTC. The time of an id counts as that of the insert, so that no row belongs to a past week.
 _MAKE_PARTITIONS = """
@@ -107,7 +104,7 @@ def upgrade() -> None:
             f" constraint pk_{table} primary key ({_PRIMARY_KEYS[table]})) partition by range ({column})"
         )
     _make_indexes()
-    op.execute(_FIRST_ID)
+    op.execute(sql.read("first_id"))
     op.execute(_PARTITIONS)
     op.execute(_MAKE_PARTITIONS)
     if op.get_bind().exec_driver_sql("select 1 from runs_before limit 1").first():

@@ -2,6 +2,8 @@
 
 from alembic import op
 
+import sql
+
 revision = "0014"
 down_revision = "0013"
 branch_labels = None
@@ -61,63 +63,6 @@ create table delivery_batches (
   probed_at timestamptz not null default now()
 ) with (fillfactor = 50);
 create index ix_delivery_batches_unstarted on delivery_batches (probed_at) where started_at is null
-"""
-# Ids that begin with the time, by the clock that selects the partition.
-_IDS = """
-create function time_ordered_id() returns uuid language sql volatile as $$
-  select (lpad(to_hex(floor(extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
-          || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid
-$$
-"""
-# The subscriptions that match this type: all, a prefix, the type.
-_PATTERNS = """
-create function event_patterns(type text) returns text[] language sql immutable strict parallel safe as $$
-  select array['*', type] || array(
-    select array_to_string(parts[1:n], '.') || '.*'
-    from (select string_to_array(type, '.') as parts) as named, generate_subscripts(parts, 1) as n
-    where n < cardinality(parts))
-$$
-"""
-# An event without a subscriber is not stored, because nothing would read it. The function waits for an
-# endpoint that is being deleted. Dispatchers are notified at the commit; few events have subscribers.
-_EMIT = """
-create function emit_events(p_ids uuid[], p_accounts uuid[], p_types text[], p_data json[]) returns integer
-language plpgsql volatile as $$
-declare
-  made integer;
-begin
-  if not exists (select from endpoints e where e.account_id = any(p_accounts) and e.is_active) then
-    return 0;
-  end if;
-  with emitted as (
-    select * from unnest(p_ids, p_accounts, p_types, p_data) as n (id, account_id, type, data)
-  ), matched as materialized (
-    select n.id, n.account_id, n.type, e.id as endpoint_id, time_ordered_id() as delivery_id
-    from emitted n join endpoints e
-      on e.account_id = n.account_id and e.is_active and e.events && event_patterns(n.type)
-    order by e.id for key share of e
-  ), stored as (
-    insert into events (id, account_id, type, data, created_at)
-    select n.id, n.account_id, n.type, n.data, now() from emitted n where n.id in (select id from matched)
-  ), delivered as (
-    insert into deliveries (id, account_id, endpoint_id, event_id, event_type, status, attempts,
-                            next_attempt_at, created_at)
-    select delivery_id, account_id, endpoint_id, id, type, 'pending', 0, now(), now() from matched
-  ), work as (
-    insert into delivery_work (delivery_id, event_id, account_id, endpoint_id, status, available_at)
-    select delivery_id, id, account_id, endpoint_id, 'queued', clock_timestamp() from matched
-  )
-  select count(*) into made from matched;
-  if made > 0 then
-    perform pg_notify('deliveries_queued', '');
-  end if;
-  return made;
-end $$
-"""
-_TIME = """
-create function iso_time(moment timestamptz) returns text language sql immutable strict parallel safe as $$
-  select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-$$
 """
 # The data of `workflow.run.completed` and `workflow.run.failed`.
 RUN_EVENT = """
@@ -197,8 +142,9 @@ def upgrade() -> None:
             op.execute(statement)
     _history_is_of(_MORE_TABLES)
     op.execute("select make_history_partitions('30 days')")
-    for function in (_IDS, _PATTERNS, _EMIT, _TIME, RUN_EVENT):
-        op.execute(function)
+    for function in ("time_ordered_id", "event_patterns", "emit_events", "iso_time"):
+        op.execute(sql.read(function))
+    op.execute(RUN_EVENT)
     op.execute(
         "create index ix_automation_versions_events on automation_versions (automation_id, version)"
         " where definition->'trigger'->>'type' = 'monitor_event'"
