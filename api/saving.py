@@ -141,13 +141,15 @@ async def change(
     """
     changes = {name: changes[name] for name in sorted(changes) if name not in READ_ONLY}
 
-    async def document(_: Connection, current: CurrentWorkflow) -> JSONObject:
+    async def make_document(_: Connection, current: CurrentWorkflow) -> JSONObject:
         return {**current.definition, "status": current.status, **changes}
 
     wanted_rules = None if changes in ({"status": "paused"}, {"status": "draft"}) else rules
     edit = Edit("workflow.updated", {})
     async with services.saves.hold(actor.account_id):
-        return await _replace(services, actor, automation_id, document, edit, wanted_rules, expected_version)
+        return await _replace(
+            services, actor, automation_id, make_document, edit, wanted_rules, expected_version
+        )
 
 
 async def restore(
@@ -164,7 +166,7 @@ async def restore(
     Raises the errors of `change`, and NotFound if there is no such version.
     """
 
-    async def document(connection: Connection, current: CurrentWorkflow) -> JSONObject:
+    async def make_document(connection: Connection, current: CurrentWorkflow) -> JSONObject:
         return {
             **await automations.get_earlier_definition(connection, automation_id, version),
             "status": current.status,
@@ -172,19 +174,19 @@ async def restore(
 
     edit = Edit("workflow.restored", {"restored": version})
     async with services.saves.hold(actor.account_id):
-        return await _replace(services, actor, automation_id, document, edit, rules, expected_version)
+        return await _replace(services, actor, automation_id, make_document, edit, rules, expected_version)
 
 
 async def _replace(
     services: Services,
     actor: Actor,
     automation_id: UUID,
-    document: Callable[[Connection, CurrentWorkflow], Awaitable[JSONObject]],
+    make_document: Callable[[Connection, CurrentWorkflow], Awaitable[JSONObject]],
     edit: Edit,
     rules: Rules | None,
     expected_version: int | None,
 ) -> WorkflowView:
-    """Store the result of `document` for the current workflow; repeat it if the workflow changed meanwhile.
+    """Store what `make_document` returns for the current workflow; repeat if that changed meanwhile.
 
     Without rules, the definition is the stored one and is not checked.
     """
@@ -193,7 +195,7 @@ async def _replace(
             current = await automations.get_current(
                 connection, actor.account_id, automation_id, expected_version
             )
-            wanted = await document(connection, current)
+            wanted = await make_document(connection, current)
         checked, readings = await _read(services, actor.account_id, wanted, rules, automation_id)
         told = _with_differences(edit, current, checked)
         async with services.database.transaction() as connection:

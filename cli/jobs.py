@@ -66,7 +66,7 @@ def jobs_run(
     with connected(_SHOWN) as service:
         job = service.call("POST", _PATH, data=form, files=upload)
         if wait:
-            job = _followed(service, job)
+            job = _follow_job(service, job)
         ended = job["status"] == "completed"
         if ended and output is not None:
             _write_results(service, job["id"], output, format)
@@ -117,7 +117,7 @@ def jobs_show(job_id: JobId, as_json: Json = False) -> None:
 def jobs_watch(job_id: JobId, as_json: Json = False) -> None:
     """Watch a job until it ends. Exits with 1 if it was not completed."""
     with connected(_SHOWN) as service:
-        job = _followed(service, service.get(_path(job_id)))
+        job = _follow_job(service, service.get(_path(job_id)))
     print_data(job, _told(job), as_json)
     raise typer.Exit(0 if job["status"] == "completed" else 1)
 
@@ -138,7 +138,7 @@ def jobs_results(job_id: JobId, output: Output = None, format: Written = "csv") 
         _write_results(service, job_id, output, format)
 
 
-def _followed(service: Service, job: dict[str, Any]) -> dict[str, Any]:
+def _follow_job(service: Service, job: dict[str, Any]) -> dict[str, Any]:
     """Return the job at its end; until then print its progress on standard error."""
     try:
         with _progress(job) as show:

@@ -41,7 +41,7 @@ class StrictRoute(APIRoute):
         handle = self._handler()
         parameters = query.names_of(self.dependant)
 
-        async def strict(request: Request) -> Response:
+        async def answer_strictly(request: Request) -> Response:
             asked = StrictRequest(request, self._limit, parameters)
             try:
                 return await answer_once(asked, handle)
@@ -49,7 +49,7 @@ class StrictRoute(APIRoute):
                 unknown = [_as_found(one) for one in asked.unknown_parameters()]
                 raise RequestValidationError([*error.errors(), *unknown], body=error.body) from None
 
-        return strict
+        return answer_strictly
 
     def _handler(self) -> Handler:
         """Return the handler of a strict request."""

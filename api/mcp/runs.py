@@ -58,7 +58,7 @@ def _why(run: dict[str, Any]) -> JSONObject:
     return error | given | ({} if entry is None else {"what_to_do": entry.remedy})
 
 
-async def _followed(client: InternalClient, run_id: str, seconds: float, *, full: bool = False) -> Any:
+async def _follow_run(client: InternalClient, run_id: str, seconds: float, *, full: bool = False) -> Any:
     """Return the run once it has ended, or as it is after this many seconds."""
     path = f"/api/workflows/runs/{in_path(run_id)}"
     first = await client.get(path, max_bytes=0)
@@ -92,7 +92,7 @@ async def run_workflow(
     path = f"/api/workflows/{in_path(workflow_id)}/run"
     with client.waiting(wait_seconds):
         accepted = await client.post(path, {"input": input}, key=idempotency_key)
-        return _shown(await _followed(client, accepted["run_id"], wait_seconds))
+        return _shown(await _follow_run(client, accepted["run_id"], wait_seconds))
 
 
 @toolbox.tool(
@@ -132,7 +132,7 @@ async def get_workflow_run(
     run = await client.get(f"/api/workflows/runs/{in_path(run_id)}", max_bytes=0)
     await visible(client, run["workflow_id"])
     with client.waiting(wait_seconds):
-        return _shown(await _followed(client, run_id, wait_seconds, full=full), full=full)
+        return _shown(await _follow_run(client, run_id, wait_seconds, full=full), full=full)
 
 
 @toolbox.tool("Retry a run", _RUN, destroys=True, outside=True)
@@ -155,7 +155,7 @@ async def retry_workflow_run(
     body = {} if version is None else {"version": version}
     with client.waiting(wait_seconds):
         accepted = await client.post(f"{path}/retry", body, key=idempotency_key)
-        return _shown(await _followed(client, accepted["run_id"], wait_seconds))
+        return _shown(await _follow_run(client, accepted["run_id"], wait_seconds))
 
 
 @toolbox.tool("Cancel a run", _RUN, destroys=True, repeatable=True)

@@ -142,7 +142,7 @@ async def ingest(
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
     await limits.check(services, "ingest", str(target.automation_id), request=request)
     assert isinstance(request, StrictRequest)
-    signed = await _signed(services, target, request)
+    signed = await _verify_signature(services, target, request)
     payload = await _payload(request) if signed is None else await _signed_payload(request)
     context = triggers.readable_request(target.trigger, request.headers.items(), request.query_params)
     charge = partial(limits.charge, services, "ingest", str(target.automation_id), request=request)
@@ -160,7 +160,7 @@ async def ingest(
     return await answer(services, target, accepted, wait, charge)
 
 
-async def _signed(services: Services, target: RunTarget, request: StrictRequest) -> Signed | None:
+async def _verify_signature(services: Services, target: RunTarget, request: StrictRequest) -> Signed | None:
     """Return the verified signature of an event; None if the workflow requires none.
 
     Raises:

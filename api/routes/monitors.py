@@ -135,7 +135,7 @@ async def change_monitor(
         locked = await monitors.lock(connection, caller.account_id, id)
         type = locked.row["monitor_type"]
         body, ambiguous = await resolve_list(connection, caller.account_id, body)
-        plan = body.merged(type, locked.plan, services.settings.retention_days)
+        plan = body.merge_into(type, locked.plan, services.settings.retention_days)
         wrong = [*ambiguous, *body.errors(type, locked.plan), *check_plan(type, plan)]
         if wrong:
             raise Invalid(wrong)

@@ -214,7 +214,7 @@ class MonitorChanges(Body):
         kept = source == "list" and "data_source_ref" not in self.model_fields_set
         return errors + _source_errors(source, former.list_id if kept else _id_of(self.data_source_ref))
 
-    def merged(self, type: str, former: MonitorSettings, kept_days: int) -> MonitorSettings:
+    def merge_into(self, type: str, former: MonitorSettings, kept_days: int) -> MonitorSettings:
         """Return the changed settings.
 
         Args:

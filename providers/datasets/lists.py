@@ -113,7 +113,7 @@ def lines(content: bytes) -> Iterator[str]:
             yield line
 
 
-def merged(networks: Iterable[str], label: str, *, fewest: int) -> list[Range]:
+def merge_networks(networks: Iterable[str], label: str, *, fewest: int) -> list[Range]:
     """Return networks and addresses as ranges with one label, with overlapping and adjacent ones joined.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from providers.datasets.lists import Lists, lines, merged
+from providers.datasets.lists import Lists, lines, merge_networks
 from providers.ip import listed
 from providers.sources.base import Evidence, Spec
 
@@ -12,7 +12,7 @@ from providers.sources.base import Evidence, Spec
 def tables(files: dict[str, bytes]) -> listed.Tables:
     """Read the list: network, country, region and city a line."""
     networks = (line.partition(",")[0] for line in lines(files["egress"]))
-    return {"egress": merged(networks, "relay", fewest=100)}
+    return {"egress": merge_networks(networks, "relay", fewest=100)}
 
 
 DATASET = listed.dataset(

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from providers.datasets.lists import Lists, merged
+from providers.datasets.lists import Lists, merge_networks
 from providers.ip import listed
 from providers.sources.base import Evidence, Fields, Spec
 
@@ -40,7 +40,7 @@ def tables(files: dict[str, bytes]) -> listed.Tables:
             "ranges": [
                 row
                 for name in _FILES
-                for row in merged(_networks(name, orjson.loads(files[name])), name, fewest=5)
+                for row in merge_networks(_networks(name, orjson.loads(files[name])), name, fewest=5)
             ]
         }
     except (KeyError, TypeError, AttributeError) as error:

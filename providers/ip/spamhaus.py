@@ -10,14 +10,14 @@ from datetime import date
 
 import orjson
 
-from providers.datasets.lists import Lists, lines, merged
+from providers.datasets.lists import Lists, lines, merge_networks
 from providers.ip import listed
 from providers.sources.base import Evidence, Spec
 
 
 def tables(files: dict[str, bytes]) -> listed.Tables:
     """Read the lists: a JSON object a line, the last one about the list itself."""
-    return {"drop": merged((*_networks(files["v4"]), *_networks(files["v6"])), "drop", fewest=50)}
+    return {"drop": merge_networks((*_networks(files["v4"]), *_networks(files["v6"])), "drop", fewest=50)}
 
 
 def _networks(content: bytes) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from providers.datasets.lists import Lists, lines, merged
+from providers.datasets.lists import Lists, lines, merge_networks
 from providers.ip import listed
 from providers.sources.base import Evidence, Spec
 
@@ -13,7 +13,7 @@ _ON_IT = {"security.is_tor": True, "threat.is_tor": True}
 
 def tables(files: dict[str, bytes]) -> listed.Tables:
     """Read the list: an address a line."""
-    return {"exits": merged(lines(files["exits"]), "exit", fewest=100)}
+    return {"exits": merge_networks(lines(files["exits"]), "exit", fewest=100)}
 
 
 DATASET = listed.dataset(

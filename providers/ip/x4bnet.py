@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from providers.datasets.lists import Lists, lines, merged
+from providers.datasets.lists import Lists, lines, merge_networks
 from providers.ip import listed
 from providers.sources.base import Evidence, Spec
 
@@ -15,7 +15,7 @@ _ROLES = ("vpn", "datacenter")
 def tables(files: dict[str, bytes]) -> listed.Tables:
     """Read the lists: a network a line, a file for each IP version."""
     return {
-        role: merged(
+        role: merge_networks(
             [line for version in "46" for line in lines(files[f"{role}-ipv{version}"])], role, fewest=100
         )
         for role in _ROLES

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from providers.dataset_refresh import FetchResult, fetch
 from providers.datasets import installed
 from providers.datasets.downloads import Dataset
-from providers.datasets.lists import merged
+from providers.datasets.lists import merge_networks
 from providers.ip import applerelay, cloud, spamhaus, tor, x4bnet
 from providers.ip.kind import normalise
 from providers.sources.base import SourceError
@@ -264,7 +264,7 @@ NETWORKS = st.lists(
 
 @given(NETWORKS)
 def test_merged_ranges_hold_exactly_the_addresses_of_the_networks(networks: list[str]) -> None:
-    rows = merged(networks, "label", fewest=0)
+    rows = merge_networks(networks, "label", fewest=0)
     parsed = [ip_network(text, strict=False) for text in networks]
     for address in IPv4Network("10.0.0.0/25"):
         holding = [row for row in rows if row.start <= address.packed <= row.end]
