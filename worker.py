@@ -44,10 +44,10 @@ from execution.loop_lag import LoopLag
 from execution.run_executor import RunExecutor
 from execution.run_recorder import RunRecorder
 from execution.step_answers import StepAnswers
-from migrations.upgrade import schema_problem
+from migrations.revisions import schema_problem
 from models.identifiers import new_id
 from models.installation import root_key
-from models.installation.schema import find_revision
+from models.installation.schema import find_schema
 from outbound.client import Outbound
 from outbound.lease import Lost
 from providers.lookup.lookup import Lookups
@@ -325,7 +325,7 @@ async def _watch_schema(database: Database, stop: asyncio.Event) -> str:
         await asyncio.sleep(_SCHEMA_SECONDS)
         try:
             async with database.connection() as connection:
-                problem = schema_problem(await find_revision(connection))
+                problem = schema_problem(await find_schema(connection))
         except DATABASE_AWAY:
             continue
         if problem:

@@ -131,15 +131,15 @@ async def _connect(url: str) -> psycopg.AsyncConnection[DictRow]:
 
 
 async def _schema(url: str) -> Finding:
-    from migrations.upgrade import schema_problem
-    from models.installation.schema import find_revision
+    from migrations.revisions import schema_problem
+    from models.installation.schema import find_schema
 
     async with await _connect(url) as connection:
-        revision = await find_revision(connection)
-    if problem := await asyncio.to_thread(schema_problem, revision):
+        found = await find_schema(connection)
+    if problem := await asyncio.to_thread(schema_problem, found):
         text, _, remedy = problem.partition(". ")
         return Finding("schema", "broken", text, remedy)
-    return Finding("schema", "ok", f"at {revision}")
+    return Finding("schema", "ok", f"at {found.revision}" if found else "none")
 
 
 async def _history(url: str) -> Finding:

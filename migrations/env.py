@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import context
 from sqlmodel import SQLModel
 
-from migrations.upgrade import load_tables
+from migrations.upgrade import load_tables, record_works_from
 from models.runs.history import is_partition
 
 load_tables()
@@ -14,7 +14,13 @@ context.configure(
     target_metadata=SQLModel.metadata,
     compare_type=True,
     compare_server_default=True,
-    include_name=lambda name, type_, _: not (type_ == "table" and is_partition(name or "")),
+    version_table="schema_revision",
+    # Locks are held no longer than one migration.
+    transaction_per_migration=True,
+    on_version_apply=record_works_from,
+    include_name=lambda name, type_, _: (
+        type_ != "table" or (name != "alembic_version" and not is_partition(name or ""))
+    ),
 )
 with context.begin_transaction():
     context.run_migrations()

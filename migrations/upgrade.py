@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
-from functools import cache
+import time
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+import psycopg
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, create_engine, text
+from alembic.runtime.migration import MigrationContext, MigrationInfo
+from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy.exc import OperationalError
 
 import models
-from migrations import versions
+from migrations.revisions import knows_revision, list_migrations, schema_problem
+from models.installation.schema import SCHEMA, Schema
 from models.runs.history import AHEAD
 
 # A constant that nothing else in the database uses: the migrating process holds this lock.
 _LOCK = 0x7665_6465_7474_65
-_OLDEST: str | None = None
-"""The oldest revision that this release works with; None for the newest alone, which is `head`."""
+_TABLE = "create table if not exists {} (version_num varchar(32) primary key)"
+# A migration waits for each lock at most this long, since others wait behind it; then it is tried again.
+_LOCK_SECONDS, _LOCK_PAUSE, _LOCK_TRIES = 2.0, 0.5, 60
 
 
 def load_tables() -> None:
@@ -37,46 +42,6 @@ def configuration(connection: Connection | None = None) -> Config:
     return config
 
 
-@cache
-def _former() -> dict[str, str | None]:
-    """Return the revisions that this code knows, each with the one before it."""
-    names = [module.name for module in pkgutil.iter_modules(versions.__path__)]
-    revisions = [importlib.import_module(f"{versions.__name__}.{name}") for name in names]
-    return {one.revision: one.down_revision for one in revisions}
-
-
-@cache
-def head() -> str:
-    """Return the newest revision that this code knows: the one that no other follows."""
-    (newest,) = _former().keys() - _former().values()
-    return newest
-
-
-def knows_revision(revision: str) -> bool:
-    """Return whether this code has a migration of this name."""
-    return revision in _former()
-
-
-def schema_problem(found: str | None) -> str | None:
-    """Return why this release cannot use a database at this revision, with the remedy; None if it can.
-
-    Args:
-        found: the revision of the database; None if it was never migrated.
-    """
-    newest, oldest = head(), _OLDEST or head()
-    one = newest
-    while one != found and one != oldest:
-        one = _former()[one] or oldest
-    if one == found:
-        return None
-    wanted = newest if oldest == newest else f"{oldest} to {newest}"
-    if found is not None and found not in _former():
-        remedy = "Start the release that the database was migrated for."
-    else:
-        remedy = "Run `vedette migrate`."
-    return f"The schema of the database is at {found or 'no revision'}; this release needs {wanted}. {remedy}"
-
-
 def upgrade(url: str) -> None:
     """Migrate the database at `url` to the newest schema; a second migrator waits, then finds it done.
 
@@ -90,10 +55,47 @@ def downgrade(url: str, revision: str) -> None:
     _run(url, lambda config: command.downgrade(config, revision))
 
 
+def record_works_from(
+    ctx: MigrationContext, step: MigrationInfo, heads: Collection[str], run_args: Mapping[str, object]
+) -> None:
+    """Record which releases work with the schema after a step. Alembic calls this in its transaction."""
+    connection = ctx.connection
+    assert connection is not None
+    connection.execute(text(_TABLE.format("alembic_version")))
+    connection.execute(text("delete from alembic_version"))
+    for revision in heads:
+        oldest = list_migrations()[revision].works_from
+        connection.execute(text("insert into alembic_version values (:oldest)"), {"oldest": oldest})
+
+
 def _upgrade(config: Config) -> None:
-    command.upgrade(config, "head")
     connection: Connection = config.attributes["connection"]
+    _adopt_revision(connection)
+    if not _is_newer(connection):
+        command.upgrade(config, "head")
     connection.execute(text("select make_history_partitions(:ahead)"), {"ahead": AHEAD})
+
+
+def _adopt_revision(connection: Connection) -> None:
+    """Take over the revision that releases of before 0044 recorded in Alembic's own table."""
+    if inspect(connection).has_table("alembic_version"):
+        connection.execute(text(_TABLE.format("schema_revision")))
+        connection.execute(
+            text(
+                "insert into schema_revision select version_num from alembic_version"
+                " where not exists (select from schema_revision)"
+            )
+        )
+    connection.commit()
+
+
+def _is_newer(connection: Connection) -> bool:
+    """Return whether a newer release has migrated the database, in a way that serves this one too."""
+    if not inspect(connection).has_table("schema_revision"):
+        return False
+    row = connection.execute(text(SCHEMA)).mappings().one_or_none()
+    connection.commit()
+    return row is not None and not knows_revision(row["revision"]) and schema_problem(Schema(**row)) is None
 
 
 def _run(url: str, migrate: Callable[[Config], None]) -> None:
@@ -101,13 +103,27 @@ def _run(url: str, migrate: Callable[[Config], None]) -> None:
     try:
         with engine.connect() as connection:
             connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": _LOCK})
+            connection.execute(text(f"set lock_timeout = '{1000 * _LOCK_SECONDS:.0f}ms'"))
             connection.commit()
             try:
-                migrate(configuration(connection))
-                connection.commit()
+                _retry_locked(connection, migrate)
             finally:
                 connection.rollback()
                 connection.execute(text("select pg_advisory_unlock(:lock)"), {"lock": _LOCK})
                 connection.commit()
     finally:
         engine.dispose()
+
+
+def _retry_locked(connection: Connection, migrate: Callable[[Config], None]) -> None:
+    """Migrate; where others hold a lock for long, let them through and try again. Finished steps stay."""
+    for tries in range(1, _LOCK_TRIES + 1):
+        try:
+            migrate(configuration(connection))
+            connection.commit()
+            return
+        except OperationalError as error:
+            connection.rollback()
+            if not isinstance(error.orig, psycopg.errors.LockNotAvailable) or tries == _LOCK_TRIES:
+                raise
+            time.sleep(_LOCK_PAUSE)

@@ -1,4 +1,8 @@
-"""The text of each function that the database stores. One with a version in its name never changes."""
+"""The text of each function that the database stores.
+
+One with a version in its name never changes: a release that needs another gives it a new name. As long as a
+release that calls the former one may run, that stays; `<name>.shim` is its text where it passes the calls on.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from api.http import metrics
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from database import AWAY
-from migrations.upgrade import schema_problem
+from migrations.revisions import schema_problem
 from models.errors import Forbidden, Unauthenticated
 from models.installation import root_key, schema
 from models.jobs.queue import JOBS
@@ -144,13 +144,13 @@ async def _checked(check: Awaitable[str]) -> str:
 
 async def _database(services: Services) -> str:
     async with services.database.connection() as connection:
-        await schema.find_revision(connection)  # returns its connection before the probe takes one
+        await schema.find_schema(connection)  # returns its connection before the probe takes one
     return await services.write_probe.problem() or "ok"
 
 
 async def _schema(services: Services) -> str:
     async with services.database.connection() as connection:
-        return schema_problem(await schema.find_revision(connection)) or "ok"
+        return schema_problem(await schema.find_schema(connection)) or "ok"
 
 
 async def _secrets(services: Services) -> str:

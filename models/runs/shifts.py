@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import LiteralString, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import BigInteger, Column, DateTime, text
+from sqlalchemy import BigInteger, Column, DateTime, Text, text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
@@ -30,6 +30,7 @@ class Shift(SQLModel, table=True):
     """A worker's lease.
 
     Attributes:
+        build: the build of its worker, see `models.installation.builds`.
         beats: the counter by which its worker proves that it lives.
         beat_at: the time of the last beat, by the database's clock: for people, and to choose a worker to
         wake.
@@ -42,6 +43,7 @@ class Shift(SQLModel, table=True):
 
     id: UUID = Field(primary_key=True)
     worker_id: UUID
+    build: str = Field(sa_column=Column(Text, nullable=False, server_default="unnamed"))
     started_at: datetime = Field(
         sa_column=Column(DateTime(timezone=True), nullable=False, server_default=text("now()"))
     )

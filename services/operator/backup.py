@@ -26,7 +26,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import BaseModel, ValidationError
 
 from database import Database
-from migrations.upgrade import knows_revision
+from migrations.revisions import knows_revision
 from models.installation import root_key, schema
 from sealing import Keyring, root_keys
 from services.operator.connections import masked, migrate
@@ -135,13 +135,13 @@ async def back_up(
         _check_passphrase(passphrase)
     async with await Database(url, name="vedette backup", size=1).dedicated() as connection:
         server = connection.info.server_version // 10_000
-        revision = await schema.find_revision(connection)
+        found = await schema.find_schema(connection)
         keyring = await root_key.open_keyring(connection, settings)
-    if revision is None:
+    if found is None:
         raise BackupError(f"The database at {masked(url)} holds no installation.", ExitCode.DATABASE)
     manifest = Manifest(
         release=release,
-        revision=revision,
+        revision=found.revision,
         postgres=server,
         made_at=datetime.now(UTC),
         fingerprints=keyring.fingerprints,
@@ -223,7 +223,7 @@ async def restore(settings: Settings, checked: Checked, folders: Sequence[Path])
     url = _url_of(settings)
     async with await Database(url, name="vedette restore", size=1).dedicated() as connection:
         server = connection.info.server_version // 10_000
-        if await schema.find_revision(connection) is not None:
+        if await schema.find_schema(connection) is not None:
             raise BackupError(
                 f"The database at {masked(url)} holds an installation already. A backup is restored into an"
                 " empty one: name one in DATABASE_URL, or an empty data folder in VEDETTE_DATA.",

@@ -65,11 +65,11 @@ async def check_schema(url: str) -> None:
         StartError: it does not; the message has the remedy.
     """
     from database import Database
-    from migrations.upgrade import schema_problem
-    from models.installation.schema import find_revision
+    from migrations.revisions import schema_problem
+    from models.installation.schema import find_schema
 
     async with await Database(url, name="vedette start", size=1).dedicated() as connection:
-        problem = schema_problem(await find_revision(connection))
+        problem = schema_problem(await find_schema(connection))
     if problem:
         raise StartError(problem, ExitCode.DATABASE)
 

@@ -1,8 +1,6 @@
 """The migrations make exactly the tables that the code declares, however often and from wherever they run."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -12,23 +10,13 @@ from psycopg.rows import DictRow, dict_row
 from sqlalchemy import create_engine
 from sqlmodel import SQLModel
 
-from embedded.postgres import Postgres
-from migrations.upgrade import downgrade, head, load_tables, upgrade
+from migrations import upgrade as upgrading
+from migrations.revisions import head
+from migrations.upgrade import downgrade, load_tables, upgrade
 from models.accounts import accounts
 from models.monitors.defaults import DEFAULTS
 from models.monitors.tolerances import effective_tolerances
 from models.runs.history import is_partition
-
-
-@pytest.fixture
-async def empty(postgres: Postgres) -> AsyncGenerator[str]:
-    """An empty database."""
-    name = f"empty_{uuid4().hex}"
-    async with await psycopg.AsyncConnection.connect(postgres.url, autocommit=True) as connection:
-        await connection.execute(f"create database {name}")  # pyright: ignore[reportArgumentType]
-    yield postgres.url.replace("/vedette?", f"/{name}?", 1)
-    async with await psycopg.AsyncConnection.connect(postgres.url, autocommit=True) as connection:
-        await connection.execute(f"drop database {name} with (force)")  # pyright: ignore[reportArgumentType]
 
 
 def differences(url: str) -> list[object]:
@@ -40,7 +28,10 @@ def differences(url: str) -> list[object]:
             opts={
                 "compare_type": True,
                 "compare_server_default": True,
-                "include_name": lambda name, kind, _: kind != "table" or not is_partition(name),  # pyright: ignore[reportUnknownLambdaType]
+                "version_table": "schema_revision",
+                "include_name": lambda name, kind, _: (  # pyright: ignore[reportUnknownLambdaType]
+                    kind != "table" or (name != "alembic_version" and not is_partition(name))  # pyright: ignore[reportUnknownArgumentType]
+                ),
             },
         )
         found = compare_metadata(context, SQLModel.metadata)
@@ -58,7 +49,7 @@ async def tables(url: str) -> set[str]:
 
 async def version(url: str) -> str:
     async with await psycopg.AsyncConnection.connect(url) as connection:
-        cursor = await connection.execute("select version_num from alembic_version")
+        cursor = await connection.execute("select version_num from schema_revision")
         row = await cursor.fetchone()
     assert row is not None
     return row[0]
@@ -73,7 +64,7 @@ async def test_a_migrated_database_is_what_the_code_declares(empty: str) -> None
 async def test_going_back_and_forth_leaves_nothing_behind(empty: str) -> None:
     await asyncio.to_thread(upgrade, empty)
     await asyncio.to_thread(downgrade, empty, "base")
-    assert await tables(empty) == {"alembic_version"}
+    assert await tables(empty) == {"alembic_version", "schema_revision"}
     await asyncio.to_thread(upgrade, empty)
     assert await asyncio.to_thread(differences, empty) == []
 
@@ -108,3 +99,47 @@ async def test_monitors_that_name_what_they_track_still_hear_of_every_difference
     }
     exact = {path for path in DEFAULTS["domain"].tolerances if path.startswith("hosting.")}
     assert {path for path, amount in tolerances["sites"].items() if amount == 0} >= exact
+
+
+async def test_a_database_of_before_rolling_releases_keeps_its_revision_for_them(empty: str) -> None:
+    await asyncio.to_thread(upgrade, empty)
+    await asyncio.to_thread(downgrade, empty, "0043")
+    async with await psycopg.AsyncConnection.connect(empty, autocommit=True) as connection:
+        await connection.execute("drop table schema_revision")
+    await asyncio.to_thread(upgrade, empty)
+    assert await version(empty) == head()
+    async with await psycopg.AsyncConnection.connect(empty) as connection:
+        row = await (await connection.execute("select version_num from alembic_version")).fetchone()
+    assert row == ("0043",)
+
+
+async def test_a_release_leaves_a_newer_schema_that_serves_it_alone(empty: str) -> None:
+    await asyncio.to_thread(upgrade, empty)
+    async with await psycopg.AsyncConnection.connect(empty, autocommit=True) as connection:
+        await connection.execute("update schema_revision set version_num = '9999'")
+        await connection.execute("update alembic_version set version_num = %s", (head(),))
+    await asyncio.to_thread(upgrade, empty)
+    assert await version(empty) == "9999"
+
+
+async def test_a_migration_lets_others_through_while_somebody_holds_a_table(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upgrading, "_LOCK_SECONDS", 0.2)
+    await asyncio.to_thread(upgrade, empty)
+    await asyncio.to_thread(downgrade, empty, "0043")
+    async with (
+        await psycopg.AsyncConnection.connect(empty) as holder,
+        await psycopg.AsyncConnection.connect(empty, autocommit=True) as other,
+    ):
+        await holder.execute("select from shifts")
+        migrating = asyncio.create_task(asyncio.to_thread(upgrade, empty))
+        waits = "select 1 from pg_locks where relation = 'shifts'::regclass and not granted"
+        for waited in (True, False, True):
+            async with asyncio.timeout(20):
+                while bool(await (await other.execute(waits)).fetchone()) is not waited:
+                    assert not migrating.done(), migrating.exception()
+                    await asyncio.sleep(0.02)
+        await holder.rollback()
+        await migrating
+    assert await version(empty) == head()

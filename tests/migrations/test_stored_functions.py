@@ -18,7 +18,10 @@ async def test_each_stored_function_is_the_text_of_its_file(database: Database) 
     async with database.connection() as connection:
         rows = await (await connection.execute(STORED)).fetchall()
     stored: dict[str, str] = {row["proname"]: row["prosrc"] for row in rows}
-    texts = {path.stem: path.read_text("utf-8") for path in SQL.glob("*.sql")}
+    texts = {path.stem: path.read_text("utf-8") for path in sorted(SQL.glob("*.sql"))}
+    # A shim has taken the place of the function whose calls it passes on.
+    for name in [name for name in texts if name.endswith(".shim")]:
+        texts[name.removesuffix(".shim")] = texts.pop(name)
     assert stored and not set(stored) - set(texts), "these functions have no file in sql/"
     for name, body in stored.items():
         found = BODY.search(texts[name])
