@@ -30,6 +30,7 @@ from database import AWAY as DATABASE_AWAY
 from database import Database, Notifier
 from dispatch.deliveries import DeliveryDispatcher
 from dispatch.jobs import JobDispatcher
+from dispatch.loop import DispatchServices
 from dispatch.monitors import MonitorDispatcher
 from dispatch.runs import Dispatcher
 from dispatch.schedules import ScheduleDispatcher
@@ -41,8 +42,9 @@ from execution.executor import Executor
 from execution.hand_over import OwnPlaces
 from execution.long_waits import WaitGiver
 from execution.loop_lag import LoopLag
-from execution.run_executor import RunExecutor
+from execution.run_executor import RunServices
 from execution.run_recorder import RunRecorder
+from execution.run_secrets import RunSecrets
 from execution.step_answers import StepAnswers
 from migrations.revisions import schema_problem
 from models.identifiers import new_id
@@ -112,12 +114,13 @@ class Parts:
     def __init__(self, services: Services) -> None:
         settings, client, database = services.settings, services.client, services.database
         notifier, keyring, outbound = services.notifier, services.keyring, services.outbound
-        # Worker versioning would be bypassed by an eager start.
-        eager = settings.build_id is None
         self.lag, failures = LoopLag(), FailureWatch()
         self.claim_gate = ClaimGate(database, keyring, failures)
-        self._make_executor(services, failures)
-        self._delivering = DeliveryDispatcher(database, client, self.claim_gate, self.lag, eager=eager)
+        # Worker versioning would be bypassed by an eager start.
+        eager = settings.build_id is None
+        dispatch = DispatchServices(database, client, self.claim_gate, self.lag, eager)
+        self._make_executor(services, dispatch, failures)
+        self._delivering = DeliveryDispatcher(dispatch)
         self.deliveries = DeliveryActivities(
             database, notifier, outbound, keyring, settings.webhook_schedule,
             self._delivering.on_capacity_freed,
@@ -131,13 +134,13 @@ class Parts:
         self.loops = (
             self._dispatcher,
             self._delivering,
-            MonitorDispatcher(database, client, self._monitors, self.claim_gate, self.lag, eager=eager),
+            MonitorDispatcher(dispatch, self._monitors),
             ScheduleDispatcher(database, client, self._monitors, self._schedules),
-            JobDispatcher(database, client, self._jobs, self.claim_gate, self.lag, eager=eager),
+            JobDispatcher(dispatch, self._jobs),
         )
         self._watchdog = PoolWatchdog(database, self.recorder.database, self.deliveries.writer)
 
-    def _make_executor(self, services: Services, failures: FailureWatch) -> None:
+    def _make_executor(self, services: Services, dispatch: DispatchServices, failures: FailureWatch) -> None:
         """Make what takes runs forward by either carrier, and the loop that claims them."""
         settings, client, database = services.settings, services.client, services.database
         notifier, worker_id = services.notifier, new_id()
@@ -145,20 +148,16 @@ class Parts:
         self.recorder = RunRecorder(database, notifier)
         self.recorder.on_error = failures.note_fault
         answers = StepAnswers(database, notifier, EventChecks(services.pool), settings)
-        performer = Performer(
-            database, services.keyring, services.outbound, services.lookups, services.pool, answers,
-            settings.address,
-        )  # fmt: skip
-        run_executor = RunExecutor(database, self.recorder, performer, failures, build)
+        secrets = RunSecrets(database, services.keyring, settings.address)
+        performer = Performer(database, services.outbound, services.lookups, services.pool, answers, secrets)
+        runs = RunServices(database, self.recorder, performer, failures, build)
         places = OwnPlaces(database, client, settings.execution)
-        executor = Executor(database, self.recorder, run_executor, failures, places, worker_id=worker_id)
+        executor = Executor(runs, places, worker_id)
         services.outbound.lease = lambda: executor.shift or Lost()
         waits = WaitGiver(database, client, settings.execution, settings.temporal_waits)
         self.executor = executor
-        self._dispatcher = Dispatcher(
-            database, client, executor, self.claim_gate, self.lag, worker_id, notifier, places, waits
-        )
-        self._own = OwnRunActivities(database, notifier, self.recorder, performer, executor, failures, build)
+        self._dispatcher = Dispatcher(dispatch, executor, worker_id, notifier, places, waits)
+        self._own = OwnRunActivities(runs, notifier, executor)
         self._own.on_left = places.free_place
 
     @property

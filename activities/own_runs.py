@@ -12,11 +12,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 import logs
-from database import AWAY, Database, Notifier
+from database import AWAY, Notifier
 from engine.calls import Call
 from execution import clock
-from execution.attempts import Performer
-from execution.claim_gate import FailureWatch
 from execution.executor import Executor
 from execution.heartbeat import heartbeats
 from execution.own_execution import (
@@ -30,7 +28,8 @@ from execution.own_execution import (
     with_step,
 )
 from execution.run_execution import SHOWN_SECONDS, CallResult, attempt
-from execution.run_recorder import DatabaseAway, RunRecorder, StaleProgress, UnstorableRecord
+from execution.run_executor import RunServices
+from execution.run_recorder import DatabaseAway, StaleProgress, UnstorableRecord
 from execution.shift import AGAIN_SECONDS
 from language.progress import Progress, read_progress
 from language.records import StepError
@@ -64,34 +63,21 @@ class OwnRunActivities:
         on_left: called for each run that has ended here, or waits, and so needs no place.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        notifier: Notifier,
-        writer: RunRecorder,
-        performer: Performer,
-        executor: Executor,
-        failures: FailureWatch,
-        build: str,
-    ) -> None:
+    def __init__(self, services: RunServices, notifier: Notifier, executor: Executor) -> None:
         """Create the activities.
 
         Args:
-            database: the database with the runs.
+            services: what they share with the executor.
             notifier: notifies of queued and ended runs.
-            writer: writes the changes of the runs.
-            performer: executes their calls.
             executor: its shift proves that this process lives, so that calls may begin.
-            failures: records whose runs advanced, and with whose runs our code failed.
-            build: the name of the code, to recognise failures of several builds.
         """
-        self._database = database
+        self._database = services.database
         self._notifier = notifier
-        self._writer = writer
-        self._performer = performer
+        self._writer = services.writer
+        self._performer = services.performer
         self._executor = executor
-        self._failures = failures
-        self._build = build
+        self._failures = services.failures
+        self._build = services.build
         self._versions = executor.versions
         self.on_left: Callable[[UUID], None] = lambda _: None
 

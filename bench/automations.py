@@ -26,7 +26,7 @@ from bench.machine import machine
 from bench.measuring import HEADS, Bench, Figures, Load, Workflows
 from bench.shapes import SHAPES
 from bench.stack import Runners, Stack, nothing, unlimited
-from models.runs.run_work import MAX_ROWS
+from models.runs.claim_requests import MAX_ROWS
 
 MODES = ("waiting", "posting")
 EXECUTIONS = ("auto", "workflow", "shift")

@@ -37,8 +37,10 @@ from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 from models.runs import run_work, shifts
 from models.runs.acceptance import RunRequest, accept
+from models.runs.claim_order import Turn
+from models.runs.claim_requests import ClaimRequest
 from models.runs.low_water import LowWater
-from models.runs.run_work import Claim, Turn
+from models.runs.run_work import Claim
 from models.runs.run_writes import Change, End, record_changes_if_claimed
 from sealing import Keyring
 
@@ -102,8 +104,8 @@ class Claimer:
         if self._shift_id is None:
             self._shift_id = new_id()
             await shifts.begin(self._connection, self._shift_id, new_id())
-        marks = self._low_water.marks()
-        claim = await run_work.claim(self._connection, self._shift_id, turn=self._turn, marks=marks)
+        request = ClaimRequest(turn=self._turn, marks=self._low_water.marks())
+        claim = await run_work.claim(self._connection, self._shift_id, request)
         if isinstance(claim, bool):
             return None
         self._low_water.note(claim)

@@ -17,10 +17,10 @@ from temporalio.worker import PollerBehaviorAutoscaling, UnsandboxedWorkflowRunn
 
 import cli
 import worker
-from models.runs import run_work
+from models.runs import claim_requests
 
 CONSTANTS: dict[str, tuple[ModuleType, str]] = {
-    "rows": (run_work, "MAX_ROWS"),
+    "rows": (claim_requests, "MAX_ROWS"),
     "pollers": (worker, "_WORKFLOW_POLLERS"),
 }
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
-from temporalio.client import Client
-
 import logs
-from database import Connection, Database
-from dispatch.loop import WorkflowLoop
-from execution.claim_gate import ClaimGate
-from execution.loop_lag import LoopLag
+from database import Connection
+from dispatch.loop import DispatchServices, WorkflowLoop
 from models.events.events import QUEUED_CHANNEL
 from models.identifiers import new_id
 from models.runs import workers
@@ -35,15 +31,9 @@ _UNSENT_BATCHES, _UNSENT_SECONDS, _UNSENT_PAUSE = 8, 15.0, 0.025
 class DeliveryDispatcher(WorkflowLoop[Batch]):
     """Claims deliveries and starts their batches; one in each worker process, in parallel with others."""
 
-    def __init__(
-        self, database: Database, client: Client, claim_gate: ClaimGate, lag: LoopLag, *, eager: bool = True
-    ) -> None:
-        """Create the dispatcher; the arguments are those of `WorkflowLoop`."""
-        handlers = {QUEUED_CHANNEL: self._heard, CHANGED_CHANNEL: self._heard}
-        name = "delivery dispatcher"
-        super().__init__(
-            database, handlers, name, delivery_work.BATCHES, client, claim_gate, lag, eager=eager
-        )
+    def __init__(self, services: DispatchServices) -> None:
+        channels, name = (QUEUED_CHANNEL, CHANGED_CHANNEL), "delivery dispatcher"
+        super().__init__(services, channels, name, delivery_work.BATCHES)
         self._workers = 1
         # The time of the claim of each batch that was unsent at the last check.
         self._unsent: dict[UUID, float] = {}

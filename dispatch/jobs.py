@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from temporalio.client import Client
-
 import logs
 from activities.jobs import JobActivities
-from database import Connection, Database
-from dispatch.loop import OneByOneLoop
-from execution.claim_gate import ClaimGate
-from execution.loop_lag import LoopLag
+from database import Connection
+from dispatch.loop import DispatchServices, OneByOneLoop
 from models.jobs import acceptance, cleanup, completion, queue
 from models.jobs.jobs import CHANGED_CHANNEL
 from models.jobs.queue import Claimed
@@ -27,19 +23,9 @@ _LONG_SECONDS = 600.0
 class JobDispatcher(OneByOneLoop[Claimed]):
     """Claims and starts jobs; each worker process has one, and any number can run in parallel."""
 
-    def __init__(
-        self,
-        database: Database,
-        client: Client,
-        activities: JobActivities,
-        claim_gate: ClaimGate,
-        lag: LoopLag,
-        *,
-        eager: bool = True,
-    ) -> None:
-        """Create the dispatcher; `activities` send notifications, the others are those of `WorkflowLoop`."""
-        handlers, name = {CHANGED_CHANNEL: self._heard}, "job dispatcher"
-        super().__init__(database, handlers, name, queue.JOBS, client, claim_gate, lag, eager=eager)
+    def __init__(self, services: DispatchServices, activities: JobActivities) -> None:
+        """Create the dispatcher; `activities` send notifications."""
+        super().__init__(services, [CHANGED_CHANNEL], "job dispatcher", queue.JOBS)
         self._activities = activities
 
     async def _claim(self, connection: Connection) -> list[Claimed]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 from uuid import UUID
@@ -160,39 +161,49 @@ class DispatchLoop(ABC):
         task.add_done_callback(lambda _: self._chores.pop(name, None))
 
 
+@dataclass(frozen=True, slots=True)
+class DispatchServices:
+    """What the dispatchers of a worker share.
+
+    Attributes:
+        database: the database with the work.
+        client: the worker's own, so that a workflow can run here at once (eager start).
+        claim_gate: decides whether this process may claim.
+        lag: of the event loop; while it is too long, nothing is claimed.
+        eager: off with worker versioning, which an eager start would bypass.
+    """
+
+    database: Database
+    client: Client
+    claim_gate: ClaimGate
+    lag: LoopLag
+    eager: bool
+
+
 class WorkflowLoop(DispatchLoop, Generic[Claimed]):
     """Starts a workflow for each row that it claims, and gives back rows that have lost their workflow."""
 
     def __init__(
         self,
-        database: Database,
-        handlers: Mapping[str, Callable[[str], None]],
+        services: DispatchServices,
+        channels: Collection[str],
         name: str,
         table: WorkflowTable[Claimed],
-        client: Client,
-        claim_gate: ClaimGate,
-        lag: LoopLag,
-        *,
-        eager: bool,
     ) -> None:
         """Create the loop.
 
         Args:
-            database: the database with the work.
-            handlers: of the notifications that concern it.
+            services: what it shares with other dispatchers.
+            channels: of the notifications that concern it.
             name: of the task, for people who inspect a process.
             table: the rows that have the workflows.
-            client: the worker's own, so that a workflow can run here at once (eager start).
-            claim_gate: decides whether this process may claim.
-            lag: of the event loop; while it is too long, nothing is claimed.
-            eager: off with worker versioning, which an eager start would bypass.
         """
-        super().__init__(database, handlers, name)
+        super().__init__(services.database, dict.fromkeys(channels, self._heard), name)
         self._table = table
-        self._client = client
-        self._claim_gate = claim_gate
-        self._lag = lag
-        self._eager = eager
+        self._client = services.client
+        self._claim_gate = services.claim_gate
+        self._lag = services.lag
+        self._eager = services.eager
 
     @property
     def _may_claim(self) -> bool:

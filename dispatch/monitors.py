@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from temporalio.client import Client
-
 import logs
 from activities.monitors import MonitorActivities
-from database import Connection, Database
-from dispatch.loop import OneByOneLoop
-from execution.claim_gate import ClaimGate
-from execution.loop_lag import LoopLag
+from database import Connection
+from dispatch.loop import DispatchServices, OneByOneLoop
 from models.monitors import completion, queue, runs
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.monitors.queue import Claimed
@@ -26,19 +22,9 @@ _RUNS_AT_WORK = 64
 class MonitorDispatcher(OneByOneLoop[Claimed]):
     """Claims and starts runs; each worker process has one, and any number can run in parallel."""
 
-    def __init__(
-        self,
-        database: Database,
-        client: Client,
-        activities: MonitorActivities,
-        claim_gate: ClaimGate,
-        lag: LoopLag,
-        *,
-        eager: bool = True,
-    ) -> None:
-        """Create the dispatcher; `activities` send notifications, the others are those of `WorkflowLoop`."""
-        handlers, name = {CHANGED_CHANNEL: self._heard}, "monitor dispatcher"
-        super().__init__(database, handlers, name, queue.RUNS, client, claim_gate, lag, eager=eager)
+    def __init__(self, services: DispatchServices, activities: MonitorActivities) -> None:
+        """Create the dispatcher; `activities` send notifications."""
+        super().__init__(services, [CHANGED_CHANNEL], "monitor dispatcher", queue.RUNS)
         self._activities = activities
 
     async def _claim(self, connection: Connection) -> list[Claimed]:

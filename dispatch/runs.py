@@ -12,23 +12,20 @@ from collections import Counter
 from dataclasses import replace
 from uuid import UUID
 
-from temporalio.client import Client
-
 import logs
 from activities.credits import start_due
 from database import AWAY, Connection, Database, Notifier
-from dispatch.loop import DispatchLoop
-from execution.claim_gate import ClaimGate
+from dispatch.loop import DispatchLoop, DispatchServices
 from execution.executor import Executor, parse_ids
 from execution.hand_over import OwnPlaces
 from execution.long_waits import WaitGiver
-from execution.loop_lag import LoopLag
 from execution.shift import HeldShift
 from execution.workflow_watch import WorkflowWatch
 from models import gates
 from models.priorities import INTERACTIVE
-from models.runs import own_runs, run_starts, run_work, shifts, workers
+from models.runs import claim_requests, own_runs, run_starts, run_work, shifts, workers
 from models.runs.claim_order import KEPT, Turn, first_to_serve
+from models.runs.claim_requests import ClaimRequest
 from models.runs.low_water import LowWater
 from models.runs.run_work import Claim
 from models.runs.runs import CANCELLED_CHANNEL, QUEUED_CHANNEL, worker_channel
@@ -61,11 +58,8 @@ class Dispatcher(DispatchLoop):
 
     def __init__(
         self,
-        database: Database,
-        client: Client,
+        services: DispatchServices,
         executor: Executor,
-        claim_gate: ClaimGate,
-        lag: LoopLag,
         worker_id: UUID,
         notifier: Notifier,
         handing: OwnPlaces,
@@ -74,16 +68,14 @@ class Dispatcher(DispatchLoop):
         """Create the dispatcher.
 
         Args:
-            database: the database with the runs.
-            client: the worker's own.
+            services: what it shares with other dispatchers.
             executor: takes up claimed runs.
-            claim_gate: decides whether this process may claim.
-            lag: of the event loop; while it is too long, nothing is claimed.
             worker_id: this process's id among the workers.
             notifier: passes on notifications for which this worker has no room.
             handing: the places for runs that have workflows of their own.
             waits: hands long waits to Temporal.
         """
+        database, client = services.database, services.client
         super().__init__(
             database,
             {worker_channel(worker_id): self._heard, CANCELLED_CHANNEL: self._heard_of_cancels},
@@ -96,8 +88,8 @@ class Dispatcher(DispatchLoop):
         )
         self._client = client
         self._executor = executor
-        self._claim_gate = claim_gate
-        self._lag = lag
+        self._claim_gate = services.claim_gate
+        self._lag = services.lag
         self._worker_id = worker_id
         self._notifier = notifier
         self._handing = handing
@@ -115,7 +107,7 @@ class Dispatcher(DispatchLoop):
         self._gate = gates.NONE
         self._newcomers: dict[UUID, None] = {}
         self._retire_at = self._unknown_at = 0.0
-        self.on_error = claim_gate.failures.note_fault
+        self.on_error = services.claim_gate.failures.note_fault
         executor.on_room = self.on_capacity_freed
         handing.on_room = self.on_capacity_freed
         executor.published_room = self._published_room
@@ -173,7 +165,7 @@ class Dispatcher(DispatchLoop):
             if self._executor.room <= 0 or (self._drains and not alone):
                 self._held_back = True
                 return float("inf")
-            rows = await self._claim_gate.rows_to_claim(1 if alone else run_work.MAX_ROWS)
+            rows = await self._claim_gate.rows_to_claim(1 if alone else claim_requests.MAX_ROWS)
             if not rows:
                 return float("inf")
             if _KEPT_FOR_WAITED < self._executor.room <= KEPT and (newcomer := self._next_newcomer()):
@@ -230,9 +222,7 @@ class Dispatcher(DispatchLoop):
             return True
         self._claims[own] += 1
         async with self._claiming.connection() as connection:
-            claim = await run_work.claim(
-                connection,
-                held.id,
+            request = ClaimRequest(
                 room=self._executor.room if newcomer is None else KEPT + rows,
                 rows=rows,
                 at_work=self._executor.at_work,
@@ -242,6 +232,7 @@ class Dispatcher(DispatchLoop):
                 alone=alone,
                 own=own,
             )
+            claim = await run_work.claim(connection, held.id, request)
         if isinstance(claim, Claim):
             if own:
                 self._handing.reserve(run.run_id for runs in claim.groups.values() for run in runs)

@@ -247,7 +247,7 @@ class Driver:
         under_way = self._under_way(step, now)
         under_way.attempts = under_way.attempts + 1 if isinstance(step, CallingStep) else 1
         under_way.calling = True
-        call = self._call(step, under_way, _CALLS.get(step.type, "look_up"))
+        call = self._call(step, _CALLS.get(step.type, "look_up"))
         if isinstance(step, WaitStep):
             call = replace(call, expired=now >= wait_deadline(step, under_way.began))
         return [call]
@@ -263,7 +263,7 @@ class Driver:
         if found is None:
             under_way = self._under_way(step, now)
             under_way.calling, under_way.decided = True, False
-            return [self._call(step, under_way, "decide", roots=roots)]
+            return [self._call(step, "decide", roots=roots)]
         if found[0]:
             return None
         self._state.settle(step.id, "skipped")
@@ -289,7 +289,7 @@ class Driver:
         if found is None:
             under_way = self._under_way(step, now)
             under_way.attempts, under_way.calling = under_way.attempts + 1, True
-            return [self._call(step, under_way, "evaluate")]
+            return [self._call(step, "evaluate")]
         self._settle(step, AttemptResult(read.value, found[0], items=read.items), now)
         return []
 
@@ -351,17 +351,18 @@ class Driver:
     def _item_calls(self, step: Step, under_way: StepUnderWay, window: Window) -> list[Call]:
         kind = _CALLS.get(step.type, "look_up")
         begun = window.begin_items()
-        return [self._call(step, under_way, kind, attempt, item, value) for item, attempt, value in begun]
+        return [self._call(step, kind, attempt, item, value) for item, attempt, value in begun]
 
     def _prepare(self, step: Step, now: datetime) -> list[Call]:
         under_way = self._under_way(step, now)
         under_way.calling = True
-        return [self._call(step, under_way, "prepare")]
+        return [self._call(step, "prepare")]
 
     def _call(
-        self, step: Step, under_way: StepUnderWay, kind: CallKind, attempt: int = 0, item: int | None = None,
-        value: Any = None, roots: tuple[str, ...] | None = None,
+        self, step: Step, kind: CallKind, attempt: int = 0, item: int | None = None, value: Any = None,
+        roots: tuple[str, ...] | None = None,
     ) -> Call:  # fmt: skip
+        under_way = self._state.under_way[step.id]
         if roots is None:
             iterated = self._plan.iterates[step.id] if item is None else ()
             roots = tuple(dict.fromkeys((*self._plan.reads[step.id], *iterated)))
@@ -409,7 +410,7 @@ class Driver:
             window.pause(call.item, again)
         else:
             outcome = with_attempt(call.step, outcome, call.attempt)
-            self._records.add(call.step, outcome, now, under_way, attempts=call.attempt, item=call.item)
+            self._records.add_item(call, outcome, now, under_way)
             if outcome.error is not None and item_fails_step(call.step, outcome.error):
                 window.fail_item(call.item, outcome.error)
             else:
@@ -439,9 +440,5 @@ class Driver:
     def _cancel_steps(self, now: datetime) -> None:
         for step_id in self._state.in_order:
             step = self._plan.steps[self._plan.position[step_id]]
-            under_way = self._state.under_way[step_id]
-            gathered = under_way.window is not None
-            items = under_way.window and under_way.window.tally
-            nothing = AttemptResult(None, items=items)
-            self._records.add(step, nothing, now, under_way, status="cancelled", gathered=gathered)
+            self._records.add_cancelled(step, now, self._state.under_way[step_id])
             self._state.settle(step_id, "cancelled")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 
@@ -57,6 +57,26 @@ RefuseChild = Callable[[WorkflowStep, JSON], "StepError | None"]
 _Attempted = LookupStep | WebhookStep | WaitStep | WorkflowStep | RememberStep | EmitStep
 
 
+@dataclass(frozen=True, slots=True)
+class OutsideAnswers:
+    """What a dry run gets instead of reaching outside.
+
+    Attributes:
+        look_up: answers lookups.
+        secrets: the names of the account's secrets.
+        mocks: outputs by step, which replace the outputs of those steps: for a condition
+            `{"result": bool}`, for a step with `for_each` the whole array, for a delay none.
+        refuse_request: refuses requests.
+        refuse_child: refuses runs of other workflows.
+    """
+
+    look_up: LookUp
+    secrets: Collection[str]
+    mocks: Mapping[str, JSON] = field(default_factory=dict[str, JSON])
+    refuse_request: RefuseRequest = lambda request: None
+    refuse_child: RefuseChild = lambda step, given: None
+
+
 class DryRunResult(NamedTuple):
     """The end of a dry run, and the records of its steps; steps without a record were skipped."""
 
@@ -76,13 +96,8 @@ class DryRun:
         definition: Definition,
         run: RunInput,
         workflow: JSONObject,
-        *,
+        answers: OutsideAnswers,
         now: Callable[[], datetime],
-        look_up: LookUp,
-        secrets: Collection[str],
-        mocks: Mapping[str, JSON] | None = None,
-        refuse_request: RefuseRequest = lambda request: None,
-        refuse_child: RefuseChild = lambda step, given: None,
     ) -> None:
         """Create the dry run.
 
@@ -90,24 +105,17 @@ class DryRun:
             definition: of the workflow.
             run: its initial state: trigger and request, of any size.
             workflow: the value of `workflow` in expressions.
+            answers: what it gets instead of reaching outside.
             now: returns the time.
-            look_up: answers lookups.
-            secrets: the names of the account's secrets.
-            mocks: outputs by step, which replace the outputs of those steps: for a condition
-                `{"result": bool}`, for a step with `for_each` the whole array, for a delay none.
-            refuse_request: refuses requests.
-            refuse_child: refuses runs of other workflows.
         """
-        self._mocks = mocks or {}
+        self._answers = answers
+        self._mocks = answers.mocks
         self._plan = Plan(_with_stand_ins(definition, self._mocks))
         # A real run begins without large inputs: they are stored, and only calls read them.
         self._driver = Driver(self._plan, replace(run, stored=run.size > INLINE_BYTES), workflow)
         self._given: JSONObject = {"trigger": run.trigger, "request": run.request}
         self._now = now
-        self._look_up = look_up
-        self._refuse_request = refuse_request
-        self._refuse_child = refuse_child
-        self._secrets: JSONObject = {"secrets": dict.fromkeys(secrets, MASK)}
+        self._secrets: JSONObject = {"secrets": dict.fromkeys(answers.secrets, MASK)}
         self._skipped = timedelta()
         self._calls_left = MAX_CALLS
         self._nodes_left = MAX_NODES
@@ -228,7 +236,7 @@ class DryRun:
         """Return the question, as shown in the step's input, and a function that answers it."""
         if isinstance(step, WebhookStep):
             request = self._rendered(step, scope, output_of)
-            return request._asdict(), lambda: self._refuse_request(request) or _sample_answer(step)
+            return request._asdict(), lambda: self._answers.refuse_request(request) or _sample_answer(step)
         now = written(self._clock())
         with self._charged(Budget()) as budget:
             if isinstance(step, WaitStep):
@@ -237,7 +245,7 @@ class DryRun:
                 return asked, lambda: {"resumed": True, "body": None, "at": now, "sample": True}
             if isinstance(step, LookupStep):
                 text = step_evaluation.target_of(step.config, scope, budget)
-                return text, lambda: self._look_up(step, text)
+                return text, lambda: self._answers.look_up(step, text)
             if isinstance(step, RememberStep):
                 if step.config.keys is not None:
                     keys: list[JSON] = [*step_evaluation.keys_of(step.config, scope, budget)]
@@ -250,7 +258,7 @@ class DryRun:
                 return sent, lambda: {"event_id": None, "webhooks": 0, "sample": True}
             given = step_evaluation.child_input_of(step.config, scope, budget)
         asked = {"workflow_id": str(step.config.workflow_id), "input": given}
-        return asked, lambda: self._refuse_child(step, given) or {"sample": True}
+        return asked, lambda: self._answers.refuse_child(step, given) or {"sample": True}
 
     def _rendered(self, step: WebhookStep, scope: Mapping[str, JSON], output_of: str | None) -> Request:
         """Return the request, with a mask for every secret and for every resume URL."""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 
-from engine.calls import AttemptResult
+from engine.calls import AttemptResult, Call
 from engine.state import StepUnderWay
 from language.records import StepRecord
 from language.steps import CallingStep, Step
@@ -36,42 +36,58 @@ class Records:
         now: datetime,
         under_way: StepUnderWay,
         *,
-        status: Any = None,
-        attempts: int = 0,
-        item: int | None = None,
         gathered: bool = False,
     ) -> None:
-        """Record the outcome of a step, or of an item of it.
+        """Record the outcome of a step.
 
         Args:
             step: the step.
             outcome: its outcome.
             now: the time.
             under_way: its state before.
-            status: the status, if it does not follow from the outcome.
-            attempts: the number of attempts of the item.
-            item: the index of the item, if it is one.
             gathered: whether the output is that of the items together.
         """
-        record = StepRecord(
+        self._records.append(self._record(step, outcome, now, under_way, gathered=gathered))
+
+    def add_item(self, call: Call, outcome: AttemptResult, now: datetime, under_way: StepUnderWay) -> None:
+        """Record the outcome of an item of a step; `call` is its last call."""
+        attempts = call.attempt if isinstance(call.step, CallingStep) else 1
+        record = self._record(call.step, outcome, now, under_way)
+        self._records.append(record._replace(attempts=attempts, item=call.item, attempt_log=()))
+
+    def add_cancelled(self, step: Step, now: datetime, under_way: StepUnderWay) -> None:
+        """Record a step that was cancelled under way."""
+        window = under_way.window
+        nothing = AttemptResult(None, items=window and window.tally)
+        record = self._record(step, nothing, now, under_way, gathered=window is not None)
+        self._records.append(record._replace(status="cancelled"))
+
+    def _record(
+        self,
+        step: Step,
+        outcome: AttemptResult,
+        now: datetime,
+        under_way: StepUnderWay,
+        *,
+        gathered: bool = False,
+    ) -> StepRecord:
+        return StepRecord(
             run_id=self._run_id,
             step_id=step.id,
             position=self._position[step.id],
-            status=status or ("completed" if outcome.error is None else "failed"),
+            status="completed" if outcome.error is None else "failed",
             input=outcome.input,
             output=None if gathered else outcome.output,
             error=outcome.error,
-            attempts=(attempts or max(1, under_way.attempts)) if isinstance(step, CallingStep) else 1,
+            attempts=max(1, under_way.attempts) if isinstance(step, CallingStep) else 1,
             credits_used=outcome.credits_used,
             started_at=under_way.began,
             completed_at=max(now, under_way.began),
-            item=item,
             gathered=gathered,
             items_total=outcome.items and outcome.items.total,
             items_failed=outcome.items and outcome.items.failed,
-            attempt_log=() if item is not None else under_way.attempt_log,
+            attempt_log=under_way.attempt_log,
         )
-        self._records.append(record)
 
 
 def with_attempt(step: Step, outcome: AttemptResult, attempt: int) -> AttemptResult:

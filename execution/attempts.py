@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection
 from functools import partial
-from typing import NamedTuple
 from uuid import UUID
 
 import logs
@@ -13,34 +10,24 @@ from database import Database
 from engine.calls import AttemptResult, Call, JSONObject, failed_attempt
 from engine.evaluation import evaluate_call
 from execution.lookup_step import look_up
-from execution.redaction import Redaction
 from execution.run_execution import CallResult
+from execution.run_secrets import RunSecrets
 from execution.step_answers import StepAnswers
 from execution.versions import LoadedVersion
-from execution.webhook_step import Secrets, send
-from language.steps import LookupStep, WaitStep, WebhookStep
-from models.accounts import secrets
-from models.runs import call_ids, child_runs, resume_tokens, run_loading
+from execution.webhook_step import WebhookCall, send
+from language.steps import LookupStep, WebhookStep
+from models.runs import call_ids, child_runs, run_loading
 from outbound.client import Outbound
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.lookup import Lookups
-from sealing import Keyring, UnsealError
 from services.process_pool import PoolBusy, ProcessPool, WorkLost
 
 _log = logs.get(__name__)
-# Calls of a step come in groups; a changed secret is used after this time.
-_SECRETS_SECONDS = 2.0
 _MOST_LOSSES = 2
-_NO_SECRETS = Secrets({}, Redaction(()))
 # The memory for data that calls read from rows, beside the data they fetch; and the growth of JSON when
 # decoded.
 _INPUT_BYTES = 32 * 1024 * 1024
 _DECODED = 6
-
-
-class _Known(NamedTuple):
-    secrets: Secrets | None
-    until: float
 
 
 class Performer:
@@ -49,33 +36,29 @@ class Performer:
     def __init__(
         self,
         database: Database,
-        keyring: Keyring,
         outbound: Outbound,
         lookups: Lookups,
         pool: ProcessPool,
         answering: StepAnswers,
-        address: str,
+        secrets: RunSecrets,
     ) -> None:
         """Create the performer.
 
         Args:
             database: the database with stored values.
-            keyring: opens secrets.
             outbound: the guarded clients.
             lookups: the lookups of this process.
             pool: runs long evaluations.
             answering: executes the steps whose answers come from outside or from counting.
-            address: the public address of this service, without a trailing slash.
+            secrets: the secrets that requests may contain.
         """
         self._database = database
-        self._keyring = keyring
         self._outbound = outbound
         self._lookups = lookups
         self._pool = pool
         self._answering = answering
-        self._address = address
+        self._secrets = secrets
         self._inputs = ConcurrencyLimiter(_INPUT_BYTES)
-        self._secrets: dict[tuple[UUID, frozenset[str]], _Known] = {}
         self._call_id_boundary: UUID | None = None
 
     async def perform(
@@ -133,19 +116,16 @@ class Performer:
         self, account_id: UUID, run_id: UUID, call: Call, scope: JSONObject, version: LoadedVersion
     ) -> CallResult:
         assert isinstance(call.step, WebhookStep)
-        templates = version.templates[call.step.id]
-        known = await self._known_secrets(account_id, templates.secrets)
-        if known is None:
+        secrets = await self._secrets.load(account_id, run_id, call.step.id, version)
+        if secrets is None:
             message = "A secret was sealed with a key that is no longer known."
             return CallResult(failed_attempt("secret_not_opened", message))
-        if call.step.id in version.plan.resume_urls:
-            known = self._with_resume_urls(known, run_id, version)
         call_id = call_ids.call_id(run_id, call.step.id, call.item, await self._load_boundary())
         room = self._outbound.memory.reservation()
-        outcome = await send(
-            self._outbound, call.step, templates, scope, known, call_id, account_id, room,
-            partial(self._depth_below, run_id), call.output_of,
-        )  # fmt: skip
+        request = WebhookCall(
+            call_id, account_id, call.step, version.templates[call.step.id], scope, secrets, call.output_of
+        )
+        outcome = await send(self._outbound, request, room, partial(self._depth_below, run_id))
         return CallResult(outcome, room)
 
     async def _load_boundary(self) -> UUID:
@@ -157,38 +137,6 @@ class Performer:
     async def _depth_below(self, run_id: UUID) -> int:
         async with self._database.connection() as connection:
             return await child_runs.depth_of_next(connection, run_id)
-
-    def _with_resume_urls(self, known: Secrets, run_id: UUID, version: LoadedVersion) -> Secrets:
-        """Add the URLs by which the run is resumed, which are as secret as the secrets themselves."""
-        urls = {
-            step.id: resume_tokens.resume_url(
-                self._keyring, self._address, resume_tokens.StepPosition(run_id, position)
-            )
-            for position, step in enumerate(version.plan.steps)
-            if isinstance(step, WaitStep)
-        }
-        tokens = [url.rpartition("/")[2] for url in urls.values()]
-        return Secrets(known.values, Redaction([*known.values.values(), *tokens]), urls)
-
-    async def _known_secrets(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
-        """Return the values of secrets; None if they cannot be opened."""
-        if not names:
-            return _NO_SECRETS
-        key, now = (account_id, frozenset(names)), time.monotonic()
-        known = self._secrets.get(key)
-        if known is None or known.until < now:
-            self._secrets = {key: known for key, known in self._secrets.items() if known.until >= now}
-            known = self._secrets[key] = _Known(await self._opened(account_id, names), now + _SECRETS_SECONDS)
-        return known.secrets
-
-    async def _opened(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
-        try:
-            async with self._database.connection() as connection:
-                values = await secrets.load_values(connection, self._keyring, account_id, names)
-        except UnsealError:
-            _log.error("secret_not_opened", account_id=str(account_id))
-            return None
-        return Secrets(values, Redaction(values.values()))
 
     async def _evaluate(self, account_id: UUID, call: Call, scope: JSONObject) -> AttemptResult:
         """Evaluate in a separate process, so that a long evaluation does not block other runs."""

@@ -15,12 +15,10 @@ from uuid import UUID
 import structlog
 
 import logs
-from database import AWAY, Connection, Database
+from database import AWAY, Connection
 from execution import clock
-from execution.claim_gate import FailureWatch
 from execution.hand_over import OwnPlaces
-from execution.run_executor import RunExecutor
-from execution.run_recorder import RunRecorder
+from execution.run_executor import RunExecutor, RunServices
 from execution.shift import Group, HeldShift, now
 from execution.versions import LoadedVersion, VersionCache
 from language.records import INLINE_BYTES
@@ -51,33 +49,21 @@ class Executor:
         input_bytes: the size of the kept inputs of runs at work, in bytes of JSON.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        writer: RunRecorder,
-        runs: RunExecutor,
-        failures: FailureWatch,
-        handing: OwnPlaces,
-        *,
-        worker_id: UUID,
-    ) -> None:
+    def __init__(self, services: RunServices, handing: OwnPlaces, worker_id: UUID) -> None:
         """Create the executor.
 
         Args:
-            database: the database with the runs.
-            writer: sends the beats.
-            runs: executes each run.
-            failures: records whose runs our code cannot even load.
+            services: what it shares with the activities of runs.
             handing: hands some runs to workflows of their own.
             worker_id: this process's id among the workers.
         """
-        self._database = database
-        self._writer = writer
-        self._failures = failures
+        self._database = services.database
+        self._writer = services.writer
+        self._failures = services.failures
         self._handing = handing
         self._worker_id = worker_id
-        self.versions = VersionCache(database)
-        self._run_executor = runs
+        self.versions = VersionCache(services.database)
+        self._run_executor = RunExecutor(services)
         self._runs: dict[UUID, tuple[UUID, asyncio.Task[bool]]] = {}
         self._claims: dict[UUID, UUID] = {}
         self._unknown: set[tuple[UUID, UUID]] = set()

@@ -169,20 +169,11 @@ class OwnPlaces:
 
         A run that only a workflow may execute is queued instead: it waits for Temporal.
         """
-        of = group.of
+        labels = starts.RunLabels(*group.of, run.kind, run.priority, run.parent_run_id)
         try:
             # The client retries, each time with a deadline of its own: only this timeout bounds the whole.
             async with asyncio.timeout(_START_SECONDS):
-                await starts.start_run(
-                    self._client,
-                    OwnRun(run.run_id, run.claim_id),
-                    account_id=of.account_id,
-                    automation_id=of.automation_id,
-                    version=of.version,
-                    trigger=run.kind,
-                    priority=run.priority,
-                    parent_run_id=run.parent_run_id,
-                )
+                await starts.start_run(self._client, OwnRun(run.run_id, run.claim_id), labels)
         except TEMPORAL_AWAY as error:
             _log.warning("hand_over_failed", run_id=str(run.run_id), error=repr(error))
             self._broken_until = time.monotonic() + _BREAK_SECONDS

@@ -88,18 +88,12 @@ class WaitGiver:
         if given is None:
             return False
         claim_id, trigger = given
+        labels = starts.RunLabels(
+            wait.account_id, wait.automation_id, wait.version, trigger, wait.priority, wait.parent_run_id
+        )
         try:
             async with asyncio.timeout(_START_SECONDS):
-                await starts.start_run(
-                    self._client,
-                    OwnRun(wait.run_id, claim_id),
-                    account_id=wait.account_id,
-                    automation_id=wait.automation_id,
-                    version=wait.version,
-                    trigger=trigger,
-                    priority=wait.priority,
-                    parent_run_id=wait.parent_run_id,
-                )
+                await starts.start_run(self._client, OwnRun(wait.run_id, claim_id), labels)
         except TEMPORAL_AWAY as error:
             _log.warning("wait_not_given", run_id=str(wait.run_id), error=repr(error))
             async with self._database.connection() as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, Protocol
 from uuid import UUID
@@ -73,44 +74,51 @@ It retries until it is sure.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class RunClaim:
+    """The claim of a run, with what a write under it says beside the run's own state.
+
+    Attributes:
+        id: proves that a write comes from the run's carrier.
+        handler: the workflow that handles its failure.
+        parent_run_id: the run whose step this run is.
+        waited_version: the version of its workflow, if a client waits for its answer.
+    """
+
+    id: UUID
+    handler: UUID | None = None
+    parent_run_id: UUID | None = None
+    waited_version: int | None = None
+
+
 class Execution:
     """The execution of one run by its carrier."""
 
     def __init__(
         self,
         held: HeldShift,
-        claim_id: UUID,
+        claim: RunClaim,
         driver: Driver,
         perform: Perform,
         write: Write,
         clock: Clock | None = None,
-        *,
-        handler: UUID | None = None,
-        parent_run_id: UUID | None = None,
-        waited_version: int | None = None,
     ) -> None:
         """Create the execution.
 
         Args:
             held: the shift that carries the run.
-            claim_id: the run's claim.
+            claim: the run's claim.
             driver: the driver, with the recorded state of the run.
             perform: executes its calls.
             write: writes its changes.
             clock: the clock for its waits.
-            handler: the workflow that handles its failure.
-            parent_run_id: the run whose step this run is.
-            waited_version: the version of its workflow, if a client waits for its answer.
         """
         self._held = held
-        self._claim_id = claim_id
+        self._claim = claim
         self._driver = driver
         self._perform = perform
         self._write = write
         self._clock = clock or SystemClock()
-        self._handler = handler
-        self._parent_run_id = parent_run_id
-        self._waited_version = waited_version
         self._woken = asyncio.Event()
         self._at_work: dict[asyncio.Task[CallResult], Call] = {}
         self._rooms: list[Room] = []
@@ -180,9 +188,9 @@ class Execution:
                 driver.ended.status,
                 driver.ended.error,
                 driver.ended.output_of,
-                handler=self._handler if failed else None,
+                handler=self._claim.handler if failed else None,
                 has_children=failed and driver.has_children,
-                waited_version=self._waited_version,
+                waited_version=self._claim.waited_version,
             )
         elif (wake_at := driver.wakes_at) is not None:
             leaves = not driver.at_work and wake_at - self._clock.now() > LONGEST_NAP
@@ -193,7 +201,7 @@ class Execution:
             then = self._progress()
         if then is None and not (calls and self._must_be_written(calls)):
             return None
-        return Change(self._claim_id, driver.run_id, self._unwritten, then, self._parent_run_id)
+        return self._change_to(then)
 
     def _progress(self, *, leaves: bool = False) -> Wait:
         only_waits = None if self._driver.at_work else self._driver.wakes_at
@@ -201,9 +209,11 @@ class Execution:
 
     def _show(self) -> Change:
         """Return a change with the progress of calls that have been under way for a while."""
-        return Change(
-            self._claim_id, self._driver.run_id, self._unwritten, self._progress(), self._parent_run_id
-        )
+        return self._change_to(self._progress())
+
+    def _change_to(self, then: Wait | End | None) -> Change:
+        claim = self._claim
+        return Change(claim.id, self._driver.run_id, self._unwritten, then, claim.parent_run_id)
 
     def _must_be_written(self, calls: Iterable[Call]) -> bool:
         read = {name for call in calls for name in call.stored}

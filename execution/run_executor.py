@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from uuid import UUID
 
 import psycopg
@@ -15,7 +16,7 @@ from engine.driver import Driver
 from engine.state import RunInput
 from execution.attempts import Performer
 from execution.claim_gate import FailureWatch
-from execution.run_execution import CallResult, Execution
+from execution.run_execution import CallResult, Execution, RunClaim
 from execution.run_recorder import DatabaseAway, RunRecorder, UnstorableRecord
 from execution.shift import AGAIN_SECONDS, Group
 from execution.versions import LoadedVersion
@@ -31,32 +32,35 @@ from outbound.lease import LeaseLost
 _log = logs.get(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class RunServices:
+    """What both carriers of runs share.
+
+    Attributes:
+        database: the database with the runs.
+        writer: writes their changes.
+        performer: executes their calls.
+        failures: records whose runs advanced, and with whose runs our code failed.
+        build: the name of the code, to recognise failures of several builds.
+    """
+
+    database: Database
+    writer: RunRecorder
+    performer: Performer
+    failures: FailureWatch
+    build: str
+
+
 class RunExecutor:
     """Executes runs, each independently."""
 
-    def __init__(
-        self,
-        database: Database,
-        writer: RunRecorder,
-        performer: Performer,
-        failures: FailureWatch,
-        build: str,
-    ) -> None:
-        """Create the executor of runs.
-
-        Args:
-            database: the database with the runs.
-            writer: writes their changes.
-            performer: executes their calls.
-            failures: records whose runs advanced, and with whose runs our code failed.
-            build: the name of the code, to recognise failures of several builds.
-        """
+    def __init__(self, services: RunServices) -> None:
         self.dropping = False
-        self._database = database
-        self._writer = writer
-        self._performer = performer
-        self._failures = failures
-        self._build = build
+        self._database = services.database
+        self._writer = services.writer
+        self._performer = services.performer
+        self._failures = services.failures
+        self._build = services.build
         self._executions: dict[UUID, Execution] = {}
 
     def recheck_answers(self, run_ids: Iterable[UUID]) -> None:
@@ -134,16 +138,9 @@ class RunExecutor:
         async def perform(call: Call) -> CallResult:
             return await self._perform(group, version, run.run_id, call)
 
-        return Execution(
-            group.held,
-            run.claim_id,
-            driver,
-            perform,
-            self._writer.write,
-            handler=version.handler,
-            parent_run_id=run.parent_run_id,
-            waited_version=group.of.version if run.priority == WAITED else None,
-        )
+        waited_version = group.of.version if run.priority == WAITED else None
+        claim = RunClaim(run.claim_id, version.handler, run.parent_run_id, waited_version)
+        return Execution(group.held, claim, driver, perform, self._writer.write)
 
     async def _perform(self, group: Group, version: LoadedVersion, run_id: UUID, call: Call) -> CallResult:
         """Execute a call, and again under the same id after the database was away; wait for a beat before."""

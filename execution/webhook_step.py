@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
@@ -13,7 +14,7 @@ from engine.calls import AttemptResult, failed_attempt, unevaluated_attempt
 from execution.redaction import MASK, Redaction
 from language.expressions import ExpressionError
 from language.steps import WebhookStep
-from language.webhook_requests import RequestTemplates
+from language.webhook_requests import Request, RequestTemplates
 from outbound import chain
 from outbound.client import Outbound
 from outbound.errors import OutboundError
@@ -42,54 +43,73 @@ class Secrets(NamedTuple):
     resume_urls: dict[str, str] | None = None
 
 
-async def send(
-    outbound: Outbound,
-    step: WebhookStep,
-    templates: RequestTemplates,
-    scope: Mapping[str, Any],
-    secrets: Secrets,
-    call_id: str,
-    account_id: UUID,
-    room: Reservation,
-    depth: Callable[[], Awaitable[int]],
-    output_of: str | None = None,
-) -> AttemptResult:
-    """Send the request once.
+@dataclass(frozen=True, slots=True)
+class WebhookCall:
+    """A call of a webhook step.
 
-    Args:
-        outbound: the guarded clients.
+    Attributes:
+        id: the same for every repetition, so that the receiver can recognise it.
+        account_id: the owner of the call: one account cannot take all places for calls.
         step: the step.
         templates: its templates.
         scope: the values that these may read.
         secrets: the secrets that they name; the result contains none of their values.
-        call_id: the same for every repetition, so that the receiver can recognise it.
-        account_id: the owner of the call: one account cannot take all places for calls.
+        output_of: as in `run_data_of`.
+    """
+
+    id: str
+    account_id: UUID
+    step: WebhookStep
+    templates: RequestTemplates
+    scope: Mapping[str, Any]
+    secrets: Secrets
+    output_of: str | None = None
+
+    def render(self) -> Request:
+        """Return the request."""
+        return self._render(self.secrets.values, self.secrets.resume_urls)
+
+    def render_masked(self) -> Request:
+        """Return the request with a mask for each secret."""
+        urls = self.secrets.resume_urls
+        return self._render(dict.fromkeys(self.secrets.values, MASK), urls and dict.fromkeys(urls, MASK))
+
+    def _render(self, secrets: Mapping[str, Any], urls: Mapping[str, str] | None) -> Request:
+        scope: dict[str, Any] = {**self.scope, "secrets": secrets}
+        if urls is not None:
+            scope["run"] = {**scope["run"], "resume_urls": urls}
+        return self.templates.render(scope, output_of=self.output_of)
+
+
+async def send(
+    outbound: Outbound, call: WebhookCall, room: Reservation, depth: Callable[[], Awaitable[int]]
+) -> AttemptResult:
+    """Send the request of a call once.
+
+    Args:
+        outbound: the guarded clients.
+        call: the call.
         room: memory for the output; to be released when that is stored or dropped. A failure releases it.
         depth: returns the number of runs that led to the request, this one included; called only if it is
             sent.
-        output_of: as in `run_data_of`.
     """
+    config, secrets = call.step.config, call.secrets
     sent: dict[str, Any] | None = None
     try:
-        hidden: dict[str, Any] = dict.fromkeys(secrets.values, MASK)
-        urls = secrets.resume_urls
-        request = templates.render(_scope(scope, secrets.values, urls), output_of=output_of)
-        shown = request
-        if hidden or urls:
-            masked = _scope(scope, hidden, urls and dict.fromkeys(urls, MASK))
-            shown = templates.render(masked, output_of=output_of)
+        request = call.render()
+        shown = call.render_masked() if secrets.values or secrets.resume_urls else request
         sent = {"method": shown.method, "url": shown.url, "body": shown.body}
-        headers = _headers(request.headers, call_id, request.body)
-        if step.config.follow_redirects or chain.may_start_runs(request.url):
+        headers = _headers(request.headers, call.id, request.body)
+        if config.follow_redirects or chain.may_start_runs(request.url):
             headers = chain.with_depth(headers, await depth())
         answer = await outbound.send(
             request.method,
             request.url,
             headers=headers,
             body=_encoded(request.body),
-            timeout=step.config.timeout,
-            follow_redirects=_MAX_REDIRECTS if step.config.follow_redirects else 0,
-            owner=str(account_id),
+            timeout=config.timeout,
+            follow_redirects=_MAX_REDIRECTS if config.follow_redirects else 0,
+            owner=str(call.account_id),
             room=room,
         )
     except ExpressionError as error:
@@ -97,7 +117,7 @@ async def send(
     except OutboundError as error:
         message = secrets.redaction.text(str(error))
         return failed_attempt(error.code, message, sent, retryable=error.code not in _FINAL_FAULTS)
-    if step.config.is_success(answer.status):
+    if config.is_success(answer.status):
         output: Any = {"status": answer.status, "headers": answer.headers, "body": _decoded(answer)}
         return AttemptResult(sent, secrets.redaction.apply(output))
     room.release()
@@ -106,13 +126,6 @@ async def send(
         retryable=answer.status in _RETRIED_STATUSES,
         retry_after=min(answer.retry_after() or 0, _MAX_RETRY_AFTER),
     )
-
-
-def _scope(
-    scope: Mapping[str, Any], secrets: Mapping[str, Any], urls: Mapping[str, str] | None
-) -> dict[str, Any]:
-    whole = {**scope, "secrets": secrets}
-    return whole if urls is None else {**whole, "run": {**scope["run"], "resume_urls": urls}}
 
 
 def _headers(rendered: dict[str, Any], call_id: str, body: Any) -> dict[str, str]:

@@ -14,7 +14,7 @@ from uuid import UUID
 import orjson
 
 from database import Database
-from engine.dry_run import MASK, DryRun, DryRunResult
+from engine.dry_run import MASK, DryRun, DryRunResult, OutsideAnswers
 from engine.state import RunInput
 from language.definition import Definition
 from language.expressions import JSON
@@ -176,29 +176,33 @@ async def do_dry_run(
         size += len(orjson.dumps(given.request))
     run = RunInput(new_id(), datetime.now(UTC), trigger=given.payload, request=given.request, size=size)
     described = {"id": str(workflow.id), "name": definition["name"]}
-    done = await pool.run(
-        account_id, partial(_answer, outside, account_id), _result, definition, run, described,
-        workflow.input_schema, list(given.secrets), given.mocks, outside.allowed,
-    )  # fmt: skip
+    task = _Task(
+        definition, run, described, workflow.input_schema, list(given.secrets), given.mocks, outside.allowed
+    )
+    done = await pool.run(account_id, partial(_answer, outside, account_id), _result, task)
     if isinstance(done, list):
         raise Invalid(done)
     return _view(workflow, definition, run, done, given.mocks)
 
 
-def _result(
-    ask: Ask,
-    definition: JSONObject,
-    run: RunInput,
-    described: JSONObject,
-    input_schema: JSONObject | None,
-    secrets: list[str],
-    mocks: JSONObject,
-    allowed: Networks,
-) -> DryRunResult | list[FieldError]:
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a process of the pool needs for a dry run; `workflow` is its value in expressions."""
+
+    definition: JSONObject
+    run: RunInput
+    workflow: JSONObject
+    input_schema: JSONObject | None
+    secrets: list[str]
+    mocks: JSONObject
+    allowed: Networks
+
+
+def _result(ask: Ask, task: _Task) -> DryRunResult | list[FieldError]:
     """Do the dry run in a process of the pool; return its result, or the errors of its input."""
-    if input_schema is not None:
+    if task.input_schema is not None:
         try:
-            InputSchema(input_schema).check(run.trigger, "/input", run.size)
+            InputSchema(task.input_schema).check(task.run.trigger, "/input", task.run.size)
         except Invalid as invalid:
             return invalid.errors
 
@@ -217,11 +221,10 @@ def _result(
             return StepError(code="invalid_input", message=message)
         return None
 
-    return DryRun(
-        Definition.model_validate(definition), run, described,
-        now=lambda: datetime.now(UTC), look_up=look_up, secrets=secrets, mocks=mocks,
-        refuse_request=partial(_refuse_request, allowed), refuse_child=refuse_child,
-    ).run()  # fmt: skip
+    refuse_request = partial(_refuse_request, task.allowed)
+    answers = OutsideAnswers(look_up, task.secrets, task.mocks, refuse_request, refuse_child)
+    definition = Definition.model_validate(task.definition)
+    return DryRun(definition, task.run, task.workflow, answers, lambda: datetime.now(UTC)).run()
 
 
 def _refuse_request(allowed: Networks, request: Request) -> StepError | None:

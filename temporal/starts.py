@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -61,41 +62,47 @@ def job_workflow_id(job_id: UUID) -> str:
     return f"bulk-job/{job_id}"
 
 
-async def start_run(
-    client: Client,
-    given: OwnRun,
-    *,
-    account_id: UUID,
-    automation_id: UUID,
-    version: int,
-    trigger: str,
-    priority: int,
-    parent_run_id: UUID | None,
-) -> None:
-    """Start the workflow of a run, or signal the run's next claim to the one that waits.
+@dataclass(frozen=True, slots=True)
+class RunLabels:
+    """What searches in Temporal find the workflow of a run by, and its priority there.
 
-    Args:
-        client: any.
-        given: the run and its claim. The others are only for searches.
+    Attributes:
         account_id: the owner of the run.
         automation_id: the workflow that it executes.
         version: the version of that.
         trigger: the type of its trigger.
         priority: with which it was claimed.
         parent_run_id: the run whose step this run is.
+    """
+
+    account_id: UUID
+    automation_id: UUID
+    version: int
+    trigger: str
+    priority: int
+    parent_run_id: UUID | None
+
+
+async def start_run(client: Client, given: OwnRun, labels: RunLabels) -> None:
+    """Start the workflow of a run, or signal the run's next claim to the one that waits.
+
+    Args:
+        client: any.
+        given: the run and its claim.
+        labels: for searches.
 
     Raises:
         temporalio.service.RPCError: the server is away.
     """
     attributes: list[SearchAttributePair[Any]] = [
-        SearchAttributePair(ACCOUNT, str(account_id)),
+        SearchAttributePair(ACCOUNT, str(labels.account_id)),
         SearchAttributePair(KIND, "run"),
-        SearchAttributePair(DEFINITION, str(automation_id)),
-        SearchAttributePair(TRIGGER, trigger),
-        SearchAttributePair(VERSION, version),
+        SearchAttributePair(DEFINITION, str(labels.automation_id)),
+        SearchAttributePair(TRIGGER, labels.trigger),
+        SearchAttributePair(VERSION, labels.version),
     ]
-    if parent_run_id is not None:
-        attributes.append(SearchAttributePair(PARENT, str(parent_run_id)))
+    if labels.parent_run_id is not None:
+        attributes.append(SearchAttributePair(PARENT, str(labels.parent_run_id)))
     await client.start_workflow(
         AUTOMATION_RUN,
         given,
@@ -103,9 +110,9 @@ async def start_run(
         task_queue=TASK_QUEUE,
         id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
         task_timeout=_TASK_TIMEOUT,
-        priority=Priority(priority_key=min(priority, 5), fairness_key=str(account_id)),
+        priority=Priority(priority_key=min(labels.priority, 5), fairness_key=str(labels.account_id)),
         search_attributes=TypedSearchAttributes(attributes),
-        static_summary=f"run of version {version}, {trigger}",
+        static_summary=f"run of version {labels.version}, {labels.trigger}",
         start_signal=TAKEN_UP,
         start_signal_args=[given],
     )
@@ -124,16 +131,15 @@ async def start_deliveries(client: Client, batch_id: UUID, deliveries: int, *, e
         WorkflowAlreadyStartedError: it was started before, in any state.
         temporalio.service.RPCError: the server is away.
     """
-    await _start(
-        client,
+    start = _WorkflowStart(
         DELIVERY_BATCH,
         batch_id,
         delivery_workflow_id(batch_id),
         Priority(priority_key=_DELIVERY_PRIORITY),
         [SearchAttributePair(KIND, "delivery")],
         f"{deliveries} deliveries",
-        eager,
     )
+    await _start(client, start, eager=eager)
 
 
 async def start_monitor_run(
@@ -146,8 +152,7 @@ async def start_monitor_run(
     eager: bool = False,
 ) -> None:
     """Start the workflow of a monitor's run; as `start_deliveries`."""
-    await _start(
-        client,
+    start = _WorkflowStart(
         MONITOR_RUN,
         given,
         monitor_workflow_id(given.run_id),
@@ -158,45 +163,47 @@ async def start_monitor_run(
             SearchAttributePair(DEFINITION, str(monitor_id)),
         ],
         f"{targets} targets",
-        eager,
     )
+    await _start(client, start, eager=eager)
 
 
 async def start_job(
     client: Client, given: BulkJobInput, account_id: UUID, queries: int, *, eager: bool = False
 ) -> None:
     """Start the workflow of a bulk job; as `start_deliveries`."""
-    await _start(
-        client,
+    start = _WorkflowStart(
         BULK_JOB,
         given,
         job_workflow_id(given.job_id),
         Priority(priority_key=_JOB_PRIORITY, fairness_key=str(account_id)),
         [SearchAttributePair(ACCOUNT, str(account_id)), SearchAttributePair(KIND, "job")],
         f"{queries} lookups",
-        eager,
     )
+    await _start(client, start, eager=eager)
 
 
-async def _start(
-    client: Client,
-    workflow: str,
-    argument: UUID | MonitorRunInput | BulkJobInput,
-    id: str,
-    priority: Priority,
-    attributes: list[SearchAttributePair[Any]],
-    summary: str,
-    eager: bool,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _WorkflowStart:
+    """The start of a workflow that is started once for its id."""
+
+    workflow: str
+    argument: UUID | MonitorRunInput | BulkJobInput
+    id: str
+    priority: Priority
+    attributes: list[SearchAttributePair[Any]]
+    summary: str
+
+
+async def _start(client: Client, start: _WorkflowStart, *, eager: bool) -> None:
     await client.start_workflow(
-        workflow,
-        argument,
-        id=id,
+        start.workflow,
+        start.argument,
+        id=start.id,
         task_queue=TASK_QUEUE,
         id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
         task_timeout=_TASK_TIMEOUT,
         request_eager_start=eager,
-        priority=priority,
-        search_attributes=TypedSearchAttributes(attributes),
-        static_summary=summary,
+        priority=start.priority,
+        search_attributes=TypedSearchAttributes(start.attributes),
+        static_summary=start.summary,
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import psycopg
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -38,7 +38,8 @@ from models.audit import Actor, Target
 from models.run_values import ROOM, SMALL
 from models.runs import cancellation, retries, run_lists, runs
 from models.runs.acceptance import RunAcceptance, RunAccepted
-from models.runs.run_lists import PARTS, ListedRun, Part
+from models.runs.retries import RetryRequest
+from models.runs.run_lists import PARTS, ListedRun, Part, RunQuery
 from models.runs.run_views import RunStatus, RunView
 from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 from models.views import to_json
@@ -106,16 +107,21 @@ class RunRestarted(RunAccepted, frozen=True):
     restarted_from: UUID = Field(description="The run that it is a retry of.")
 
 
-@router.get("", response_model=RunPage)
-async def list_runs(
-    caller: Author,
-    services: ServicesDep,
+async def read_query(
     include: Included,
     workflow_id: Annotated[Id | None, Query(description="Only runs of this workflow.")] = None,
     batch_id: Annotated[Id | None, Query(description="Only runs of this batch.")] = None,
     status: Annotated[RunStatus | None, Query(description="Only those with this status.")] = None,
     page: Page = 1,
     limit: Limit = 20,
+) -> RunQuery:
+    """Return the query of a list of runs."""
+    return RunQuery(workflow_id, batch_id, status, include, page, limit)
+
+
+@router.get("", response_model=RunPage)
+async def list_runs(
+    caller: Author, services: ServicesDep, query: Annotated[RunQuery, Depends(read_query)]
 ) -> Response:
     """List the account's runs, newest first; none if the workflow or the batch is unknown.
 
@@ -126,14 +132,10 @@ async def list_runs(
 
     async def make() -> bytes:
         async with services.database.connection() as connection:
-            views, total = await run_lists.list_page(
-                connection, caller.account_id,
-                automation_id=workflow_id, upload_id=batch_id, status=status, page=page, limit=limit,
-                include=include,
-            )  # fmt: skip
-        return to_json(RunPage(runs=views, total=total, page=page))
+            views, total = await run_lists.list_page(connection, caller.account_id, query)
+        return to_json(RunPage(runs=views, total=total, page=query.page))
 
-    if include:
+    if query.include:
         return LargeAnswer(turn_of(services, caller.account_id), make)
     return Response(await make(), media_type="application/json")
 
@@ -248,11 +250,10 @@ async def retry_run(
     async with services.database.transaction() as connection:
         await services.unfinished_runs.check(connection, caller.account_id)
         await agents.check_retry(connection, actor(request, caller), run_id, asked.version)
+        retry = RetryRequest(run_id, asked.from_step, asked.version, claimed_key(request))
         accepted = await retries.retry(
-            connection, actor(request, caller), run_id,
-            from_step=asked.from_step, version=asked.version, dedupe_key=claimed_key(request),
-            may_look_up="lookups" in caller.scopes,
-        )  # fmt: skip
+            connection, actor(request, caller), retry, may_look_up="lookups" in caller.scopes
+        )
     announce_acceptance(services, caller.account_id, accepted)
     return accepted_response(RunRestarted(**view_acceptance(accepted).model_dump(), restarted_from=run_id))
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from models.gates import NONE
-from models.runs.run_work import Claim, Mark, Queue
+from models.runs.claim_requests import Mark, Queue
+from models.runs.run_work import Claim
 
 _TRAIL, _LONG_TRAIL = timedelta(seconds=5), timedelta(seconds=60)
 # How often the longer trail is used, and how often marks are ignored.

@@ -8,6 +8,7 @@ for some items of its array keeps its completed items.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -23,25 +24,32 @@ from models.run_values import GATHERED
 from models.runs.acceptance import RunAcceptance, find_accepted
 
 
+@dataclass(frozen=True, slots=True)
+class RetryRequest:
+    """The retry of a run.
+
+    Attributes:
+        run_id: the run to retry.
+        from_step: repeat this step and all that need it; by default the steps that did not complete.
+        version: the workflow's version to run; by default that of the run.
+        dedupe_key: a second request with the same key is the same retry.
+    """
+
+    run_id: UUID
+    from_step: str | None = None
+    version: int | None = None
+    dedupe_key: str | None = None
+
+
 async def retry(
-    connection: Connection,
-    actor: Actor,
-    run_id: UUID,
-    *,
-    from_step: str | None = None,
-    version: int | None = None,
-    dedupe_key: str | None = None,
-    may_look_up: bool,
+    connection: Connection, actor: Actor, request: RetryRequest, *, may_look_up: bool
 ) -> RunAcceptance:
     """Accept a retry of a run: once this has committed, it will be executed. Run it inside a transaction.
 
     Args:
         connection: inside a transaction.
         actor: the owner of the run, and the one who retries it.
-        run_id: the run to retry.
-        from_step: repeat this step and all that need it; by default the steps that did not complete.
-        version: the workflow's version to run; by default that of the run.
-        dedupe_key: a second call with the same key is the same retry.
+        request: the retry.
         may_look_up: whether the caller may do lookups.
 
     Raises:
@@ -50,8 +58,9 @@ async def retry(
         Invalid: the step or the version is unknown.
         Forbidden: the version has lookup steps, and the caller may not do lookups.
     """
+    run_id, from_step = request.run_id, request.from_step
     run = await _ended_run(connection, actor.account_id, run_id)
-    wanted = run["version"] if version is None else version
+    wanted = run["version"] if request.version is None else request.version
     if run["status"] == "completed" and from_step is None and wanted == run["version"]:
         raise Conflict("nothing_to_retry", "The run completed; name a step to retry from, or a version.")
     ran = await _definition(connection, run["automation_id"], run["version"])
@@ -71,7 +80,7 @@ async def retry(
     needs = needs_of(definition)
     kept = {step_id: position[step_id] for step_id in statuses if step_id in position.keys() - again}
     resumed = [step_id for step_id in begun & position.keys() - anew if again.isdisjoint(needs[step_id])]
-    accepted = await _accept(connection, run, wanted, kept, resumed, dedupe_key)
+    accepted = await _accept(connection, run, wanted, kept, resumed, request.dedupe_key)
     if not accepted.repeated:
         changes = {
             "run_id": str(accepted.run_id), "restarted_from": str(run_id), "from_step": from_step,

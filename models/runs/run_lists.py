@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, LiteralString
 from uuid import UUID
 
@@ -67,32 +68,33 @@ _OF_UPLOAD: tuple[LiteralString, LiteralString] = (
 )
 
 
-async def list_page(
-    connection: Connection,
-    account_id: UUID,
-    *,
-    automation_id: UUID | None,
-    upload_id: UUID | None = None,
-    status: RunStatus | None,
-    page: int,
-    limit: int,
-    include: Collection[Part] = (),
-) -> tuple[list[ListedRun], int]:
-    """Return a page of the account's runs (from 1), newest first, and their total number.
+@dataclass(frozen=True, slots=True)
+class RunQuery:
+    """A page of a list of runs.
 
-    Args:
-        connection: inside or outside a transaction.
-        account_id: the owner.
+    Attributes:
         automation_id: only runs of this workflow.
         upload_id: only runs of this upload.
         status: only runs with this status.
-        page: the number of the page.
-        limit: the highest number of runs on it.
         include: further parts of each run, as far as there is room.
+        page: the number of the page, from 1.
+        limit: the highest number of runs on it.
     """
+
+    automation_id: UUID | None = None
+    upload_id: UUID | None = None
+    status: RunStatus | None = None
+    include: Collection[Part] = ()
+    page: int = 1
+    limit: int = 20
+
+
+async def list_page(connection: Connection, account_id: UUID, query: RunQuery) -> tuple[list[ListedRun], int]:
+    """Return a page of the account's runs, newest first, and their total number."""
+    automation_id, upload_id, status = query.automation_id, query.upload_id, query.status
     wanted = {
         "account_id": account_id, "automation_id": automation_id, "upload_id": upload_id, "status": status,
-        "limit": limit, "offset": (page - 1) * limit, "steps": "steps" in include,
+        "limit": query.limit, "offset": (query.page - 1) * query.limit, "steps": "steps" in query.include,
     }  # fmt: skip
     of: LiteralString = " and automation_id = %(automation_id)s" if automation_id is not None else ""
     tail: LiteralString = " limit %(limit)s offset %(offset)s"
@@ -108,7 +110,7 @@ async def list_page(
         chosen = "select * from " + found + " order by id desc" + tail
     cursor = await connection.execute(_HEADS[0] + chosen + _HEADS[1], wanted)
     heads = await _with_steps(connection, await cursor.fetchall())
-    parts = await _parts(connection, heads, include) if include else {}
+    parts = await _parts(connection, heads, query.include) if query.include else {}
     if upload_id is None:
         total = await run_counts.count(connection, account_id, automation_id=automation_id, status=status)
     else:

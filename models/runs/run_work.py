@@ -27,14 +27,12 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models.gates import NONE
-from models.priorities import ALONE, BULK, WAITED
-from models.runs.claim_order import KEPT, WINDOW, Turn, priorities_to_serve
+from models.priorities import ALONE, BULK
+from models.runs.claim_order import WINDOW
+from models.runs.claim_requests import ClaimRequest, Queue
 
-MAX_ROWS = 256
 MAX_BYTES = 4 * 1024 * 1024
-"""The highest number of runs in a claim, and the highest total size of their inputs."""
-ACCOUNT_WINDOW = 512
-"""The highest number of runs of one account that a worker has at work."""
+"""The highest total size of the inputs of the runs in a claim."""
 # How often a claim tries again at once if it has found only runs to hold.
 _MOST_LOOKS = 32
 
@@ -117,23 +115,6 @@ class RunWork(SQLModel, table=True):
     upload_id: UUID | None
     root_run_id: UUID | None
     held: bool = Field(sa_column_kwargs={"server_default": text("false")})
-
-
-class Queue(NamedTuple):
-    """A queue of runs: those of an account at one priority and one gate."""
-
-    priority: int
-    account_id: UUID
-    gate: UUID
-
-
-@dataclass(frozen=True)
-class Mark:
-    """The times from which a queue has work: begun runs, and runs that have not begun."""
-
-    queue: Queue
-    begun_from: datetime
-    new_from: datetime
 
 
 class VersionRef(NamedTuple):
@@ -221,60 +202,38 @@ select * from claim_runs_2(%s, %s, %s, %s, %s, %s, %s, %s::int[], %s::uuid[], %s
 """
 
 
-async def claim(
-    connection: Connection,
-    shift_id: UUID,
-    *,
-    room: int = WINDOW,
-    rows: int = MAX_ROWS,
-    account_window: int = ACCOUNT_WINDOW,
-    at_work: Mapping[UUID, int] | None = None,
-    turn: Turn | None = None,
-    marks: Sequence[Mark] = (),
-    first: int = WAITED,
-    alone: bool = False,
-    own: bool = False,
-) -> Claim | bool:
-    """Claim runs from many queues, a share for each account, up to `rows` runs and `MAX_BYTES` of input.
+async def claim(connection: Connection, shift_id: UUID, request: ClaimRequest) -> Claim | bool:
+    """Claim runs from many queues, a share for each account, up to `MAX_BYTES` of input.
 
     Args:
         connection: outside a transaction.
         shift_id: the shift that will carry them.
-        room: the number of further runs that the worker has room for.
-        rows: the highest number of runs to claim.
-        account_window: the highest number of runs of an account that it may have at work.
-        at_work: the number of runs that it has at work, by account.
-        turn: the position in the order of accounts; it advances even if nothing can be served there now.
-        marks: the low-water marks of queues: older rows need not be read.
-        first: the priority that is served first.
-        alone: claim only runs that were lost twice with their worker.
-        own: claim only runs that need a workflow of their own.
+        request: the runs that it may have. The turn in it advances, even if nothing can be served there now.
 
     Returns:
         The claim; if nothing was claimed, whether runs wait that cannot be served now.
     """
-    turn, at_work, waits = turn or Turn(), at_work or {}, False
-    priorities = priorities_to_serve(room, first=first, alone=alone)
-    most = min(rows, room - KEPT) if room > KEPT else rows
+    turn, marks, priorities, waits = request.turn, request.marks, request.priorities, False
     for _ in range(_MOST_LOOKS):
         values = (
-            shift_id, own, most, MAX_BYTES, room, WINDOW, account_window, priorities,
+            shift_id, request.own, request.most_rows, MAX_BYTES, request.room, WINDOW, request.account_window,
+            priorities,
             [turn.after.get(priority, NONE) for priority in priorities],
-            list(at_work), list(at_work.values()),
+            list(request.at_work), list(request.at_work.values()),
             [priority for priority, _ in turn.gates], [account_id for _, account_id in turn.gates],
             list(turn.gates.values()),
             [mark.queue.priority for mark in marks], [mark.queue.account_id for mark in marks],
             [mark.queue.gate for mark in marks], [mark.begun_from for mark in marks],
             [mark.new_from for mark in marks],
         )  # fmt: skip
-        found = await (await connection.execute(_CLAIM, values)).fetchall()
-        if not found:
+        rows = await (await connection.execute(_CLAIM, values)).fetchall()
+        if not rows:
             return waits
-        turn.go_on(dict(zip(priorities, found[0]["last_accounts"], strict=True)), _last_gates(found))
-        if found[0]["run_id"] is not None:
-            return _claim_of(found)
+        turn.go_on(dict(zip(priorities, rows[0]["last_accounts"], strict=True)), _last_gates(rows))
+        if rows[0]["run_id"] is not None:
+            return _claim_of(rows)
         waits = True
-        if not found[0]["more"]:
+        if not rows[0]["more"]:
             break
     return waits
 
@@ -302,14 +261,14 @@ def _claim_of(found: Sequence[Mapping[str, Any]]) -> Claim:
             begun[row["automation_id"]] = begun.get(row["automation_id"], 0) + 1
     return Claim(
         groups,
-        {queue: _found(rows) for queue, rows in queues.items()},
+        {queue: _share_of(rows) for queue, rows in queues.items()},
         begun,
         found[0]["more"],
         found[0]["asked_at"],
     )
 
 
-def _found(rows: Sequence[Mapping[str, Any]]) -> QueueShare:
+def _share_of(rows: Sequence[Mapping[str, Any]]) -> QueueShare:
     return QueueShare(
         len(rows),
         max((row["available_at"] for row in rows if row["begun"]), default=None),

@@ -11,6 +11,7 @@ from language.progress import Progress
 from language.records import StepRecord
 from models.identifiers import new_id
 from models.runs import run_work, shifts
+from models.runs.claim_requests import ClaimRequest
 from models.runs.run_work import Claim, ClaimedRun
 from models.runs.run_writes import Change, record_changes_if_claimed
 
@@ -27,7 +28,7 @@ async def claim(database: Database, shift_id: UUID | None = None, **options: Any
     """Claim for a shift, a new one by default."""
     mine = shift_id or await new_shift(database)
     async with database.connection() as connection:
-        return await run_work.claim(connection, mine, **options)
+        return await run_work.claim(connection, mine, ClaimRequest(**options))
 
 
 async def claims(database: Database, **options: Any) -> list[list[UUID]]:

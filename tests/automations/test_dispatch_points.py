@@ -38,7 +38,7 @@ from aiohttp import web
 from database import Connection, Database
 from dispatch import runs as dispatcher
 from execution import executor
-from models.runs import own_runs, run_work, setbacks, shifts
+from models.runs import claim_requests, own_runs, setbacks, shifts
 from models.runs.run_writes import Change, End, Wait, record_changes_if_claimed
 from models.runs.runs import QUEUED_CHANNEL
 from tests.api_server import Api
@@ -315,7 +315,7 @@ async def test_a_worker_that_is_stopped_loses_and_repeats_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # So that it has not claimed all when it is stopped.
-    monkeypatch.setattr(run_work, "MAX_ROWS", 4)
+    monkeypatch.setattr(claim_requests, "MAX_ROWS", 4)
     monkeypatch.setattr(dispatcher, "_PAUSE", 0.3)
 
     async def slow(request: web.Request) -> web.Response:

@@ -176,7 +176,7 @@ async def test_a_wait_that_temporal_does_not_end_goes_on_without_asking_it(
     """What is late already would be later by as long as Temporal may take to answer."""
     asked: list[UUID] = []
 
-    async def start_run(_: Client, run: OwnRun, **__: object) -> None:
+    async def start_run(_: Client, run: OwnRun, __: object) -> None:
         asked.append(run.run_id)
         raise TimeoutError
 

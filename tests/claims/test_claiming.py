@@ -14,8 +14,9 @@ from models.automations.run_targets import RunTarget
 from models.priorities import ALONE, BULK, WAITED
 from models.runs import run_work, runs, setbacks, shifts
 from models.runs.claim_order import KEPT, Turn
+from models.runs.claim_requests import ACCOUNT_WINDOW
 from models.runs.low_water import LowWater
-from models.runs.run_work import ACCOUNT_WINDOW, Claim
+from models.runs.run_work import Claim
 from tests.automations.claims import (
     claim,
     claimed,

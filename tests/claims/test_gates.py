@@ -12,6 +12,7 @@ from models import gates
 from models.automations.run_targets import RunTarget
 from models.runs import cancellation, run_work, shifts
 from models.runs.claim_order import Turn
+from models.runs.claim_requests import ClaimRequest
 from models.runs.run_work import Claim, ClaimedRun
 from models.runs.run_writes import Change, End, Wait, record_changes_if_claimed
 from tests.automations.claims import claim, claimed, claims, lose, new_shift, runs_of
@@ -290,7 +291,7 @@ async def test_the_last_end_promotes_what_a_claim_holds_at_that_moment(
     [run] = await claimed(database)
     shift_id = await new_shift(database)
     async with database.transaction() as claiming:
-        assert await run_work.claim(claiming, shift_id) is True
+        assert await run_work.claim(claiming, shift_id, ClaimRequest()) is True
         ending = asyncio.create_task(end(database, run))
         await until(lambda: waiting(database, 1))
     assert await ending

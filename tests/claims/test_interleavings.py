@@ -14,6 +14,7 @@ import pytest
 from database import Connection, Database
 from models.identifiers import new_id
 from models.runs import run_work, shifts
+from models.runs.claim_requests import ClaimRequest
 from models.runs.run_work import Claim
 from models.runs.run_writes import Change, End, record_changes_if_claimed
 from tests.automations.claims import new_shift, runs_of
@@ -103,7 +104,7 @@ class Story:
 
         async def do(connection: Connection) -> None:
             try:
-                found = await run_work.claim(connection, shift_id)
+                found = await run_work.claim(connection, shift_id, ClaimRequest())
             except psycopg.errors.LockNotAvailable:
                 return
             if isinstance(found, Claim):

@@ -9,6 +9,7 @@ from models.automations.run_targets import run_target
 from models.identifiers import new_id
 from models.runs import run_work, shifts
 from models.runs.acceptance import RunRequest, accept
+from models.runs.claim_requests import ClaimRequest
 from tests.automations.claims import claim, new_shift
 from tests.claims.conftest import NewRuns
 
@@ -31,7 +32,7 @@ async def test_what_a_claim_takes_for_a_shift_that_is_to_be_ended_is_queued_with
     async with database.transaction() as claiming:
         target = await run_target(claiming, carried.account_id, carried.automation_id)
         [accepted] = await accept(claiming, [RunRequest(target, "manual", 2)])
-        found = await run_work.claim(claiming, shift_id)
+        found = await run_work.claim(claiming, shift_id, ClaimRequest())
         assert not isinstance(found, bool) and found.size == 1
         assert await end() is None
     assert await end() == 1

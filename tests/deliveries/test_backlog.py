@@ -12,6 +12,7 @@ from temporalio.client import Client
 from database import Connection, Database
 from dispatch import deliveries as delivery_dispatcher
 from dispatch.deliveries import DeliveryDispatcher
+from dispatch.loop import DispatchServices
 from execution.claim_gate import ClaimGate, FailureWatch
 from execution.loop_lag import LoopLag
 from models.identifiers import new_id
@@ -39,7 +40,7 @@ async def dispatching(
     async with database.connection() as connection:
         await connection.execute("truncate delivery_work, delivery_batches, endpoints")
     halt = ClaimGate(database, keyring, FailureWatch())
-    dispatcher = DeliveryDispatcher(database, client, halt, LoopLag(), eager=False)
+    dispatcher = DeliveryDispatcher(DispatchServices(database, client, halt, LoopLag(), eager=False))
     dispatcher.start()
     yield
     await dispatcher.stop()

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from engine.driver import RunEnd
-from engine.dry_run import MAX_CALLS, DryRun, DryRunResult
+from engine.dry_run import MAX_CALLS, DryRun, DryRunResult, OutsideAnswers
 from engine.state import RunInput
 from language.definition import Definition
 from language.delays import written
@@ -41,9 +41,8 @@ def dry_run(
     definition = Definition.model_validate({"name": "w", "steps": steps})
     run = RunInput(new_id(), NOW, trigger=payload, size=len(orjson.dumps(payload)))
     look_up = answers or Answers()
-    return DryRun(
-        definition, run, {"name": "w"}, now=lambda: NOW, look_up=look_up, secrets=["KEY"], **more
-    ).run()
+    outside = OutsideAnswers(look_up, secrets=["KEY"], **more)
+    return DryRun(definition, run, {"name": "w"}, outside, lambda: NOW).run()
 
 
 def outcome(result: DryRunResult) -> dict[str, tuple[str, Any]]:

@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from engine.calls import AttemptResult, Call, JSONObject, unevaluated_attempt
-from engine.dry_run import DryRun
+from engine.dry_run import DryRun, OutsideAnswers
 from engine.state import RunInput
 from language import step_evaluation
 from language.definition import Definition
@@ -73,10 +73,8 @@ def test_a_dry_run_comes_to_what_a_real_run_does_by_the_same_inputs(definition: 
         Definition.model_validate(definition),
         RunInput(world.run_id, START, trigger=payload, size=50),
         {"id": str(NAMESPACE), "name": definition["name"]},
-        now=lambda: START,
-        look_up=lambda step, text: {"ip_address": text},
-        secrets=[],
-        mocks=mocks,
+        OutsideAnswers(lambda step, text: {"ip_address": text}, secrets=[], mocks=mocks),
+        lambda: START,
     ).run()
     assert dry.ended == ended
     steps = {step["id"]: step for step in definition["steps"]}

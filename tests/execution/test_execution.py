@@ -18,13 +18,14 @@ from engine.calls import Call, JSONObject
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
-from execution.run_execution import CallResult, Execution
+from execution.run_execution import CallResult, Execution, RunClaim
 from execution.run_recorder import RunRecorder
 from execution.shift import HeldShift
 from language.definition import Definition
 from language.progress import read_progress
 from language.records import INLINE_BYTES
 from models.runs import run_loading, run_work, step_answers
+from models.runs.claim_requests import ClaimRequest
 from models.runs.run_work import Claim, ClaimedRun
 from tests.automations.claims import lose, new_shift, runs_of
 from tests.claims.conftest import NewRuns
@@ -128,7 +129,7 @@ class Hands:
         runs: list[ClaimedRun] = []
         async with self.database.connection() as connection:
             for alone in (False, True):
-                found = await run_work.claim(connection, self.shift_id, alone=alone)
+                found = await run_work.claim(connection, self.shift_id, ClaimRequest(alone=alone))
                 runs += runs_of(found) if isinstance(found, Claim) else []
             read = [step.id for step in self.plan.steps]
             records = await run_loading.load_records(connection, [run.run_id for run in runs], read)
@@ -156,7 +157,7 @@ class Hands:
                 self.pending.add(asked)
             return CallResult(outcome)
 
-        execution = Execution(held, run.claim_id, driver, perform, self.writer.write, self.clock)
+        execution = Execution(held, RunClaim(run.claim_id), driver, perform, self.writer.write, self.clock)
         self.live[run.run_id] = execution
         return asyncio.create_task(execution.run())
 

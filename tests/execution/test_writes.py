@@ -12,7 +12,7 @@ from engine.calls import AttemptResult, Call, JSONObject, failed_attempt
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
-from execution.run_execution import LONGEST_NAP, CallResult, Execution, ExecutionResult
+from execution.run_execution import LONGEST_NAP, CallResult, Execution, ExecutionResult, RunClaim
 from execution.shift import BEGIN_SECONDS, HeldShift, now
 from language.definition import Definition
 from models.identifiers import new_id
@@ -56,7 +56,9 @@ class Executor:
         self.held = HeldShift(new_id())
         self.clock = ShortClock()
         self._outcomes = outcomes
-        self.execution = Execution(self.held, new_id(), driver, self._perform, self._write, self.clock)
+        self.execution = Execution(
+            self.held, RunClaim(new_id()), driver, self._perform, self._write, self.clock
+        )
 
     async def _perform(self, call: Call) -> CallResult:
         self.log.append(f"call {call.step.id}")

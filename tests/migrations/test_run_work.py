@@ -19,6 +19,7 @@ from models.audit import Actor
 from models.automations import automations, run_targets
 from models.runs import run_counts, run_lists
 from models.runs.acceptance import find_accepted
+from models.runs.run_lists import RunQuery
 from models.runs.run_views import RunView
 from sealing import Keyring
 from tests.migrations import former_runs
@@ -135,7 +136,7 @@ async def test_runs_are_counted_and_listed_as_they_are_now(
 ) -> None:
     async with database.connection() as connection:
         views, total = await run_lists.list_page(
-            connection, former.account_id, automation_id=None, status=status, page=1, limit=10
+            connection, former.account_id, RunQuery(status=status, limit=10)
         )
     assert (len(views), total) == (COUNTS[status], COUNTS[status])
 

@@ -8,6 +8,7 @@ import pytest
 from database import Connection, Database
 from models.credits import credits
 from models.runs import run_lists
+from models.runs.run_lists import RunQuery
 from tests.api_server import Api, Person
 from tests.automations.engine import transform
 from tests.runs.workflows import adrift, create, finish, start
@@ -150,9 +151,7 @@ async def test_a_page_takes_as_many_statements_however_many_runs_it_has(api: Api
             await start(person, workflow)
         async with database.connection() as connection:
             counting: Any = Counting(connection)
-            views, _ = await run_lists.list_page(
-                counting, person.account.id, automation_id=None, status=None, page=1, limit=100
-            )
+            views, _ = await run_lists.list_page(counting, person.account.id, RunQuery(limit=100))
         assert len(views) == wanted
         counts.append(counting.statements)
     assert counts[0] == counts[1]

@@ -79,10 +79,8 @@ async def test_what_else_a_server_refuses_is_told(strict: Settings, keyring: Key
     client = await connect(strict.model_copy(update={"temporal_namespace": "nowhere"}), keyring)
     with pytest.raises(RPCError) as refused:
         given = OwnRun(new_id(), new_id())
-        await starts.start_run(
-            client, given, account_id=new_id(), automation_id=new_id(), version=1, trigger="webhook",
-            priority=2, parent_run_id=None,
-        )  # fmt: skip
+        labels = starts.RunLabels(new_id(), new_id(), 1, "webhook", priority=2, parent_run_id=None)
+        await starts.start_run(client, given, labels)
     assert refused.value.status is RPCStatusCode.NOT_FOUND
 
 
