@@ -164,6 +164,7 @@ class Settings(BaseSettings):
     local_only: bool = False
     commercial: bool = False
     build_id: str | None = None
+    admit_builds: Literal["auto", "manual"] = "auto"
     execution: Literal["auto", "workflow", "shift"] = "auto"
     temporal_waits: int = Field(1000, ge=0)
     allow_private_networks: Networks = ()

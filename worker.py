@@ -35,6 +35,7 @@ from dispatch.monitors import MonitorDispatcher
 from dispatch.runs import Dispatcher
 from dispatch.schedules import ScheduleDispatcher
 from engine.evaluation import be_ready
+from execution.admission import Admission
 from execution.attempts import Performer
 from execution.build import name_build
 from execution.claim_gate import ClaimGate, FailureWatch
@@ -42,6 +43,7 @@ from execution.executor import Executor
 from execution.hand_over import OwnPlaces
 from execution.long_waits import WaitGiver
 from execution.loop_lag import LoopLag
+from execution.polling import Polling
 from execution.run_executor import RunServices
 from execution.run_recorder import RunRecorder
 from execution.run_secrets import RunSecrets
@@ -50,6 +52,7 @@ from migrations.revisions import schema_problem
 from models.identifiers import new_id
 from models.installation import root_key
 from models.installation.schema import find_schema
+from models.runs.builds import BuildState
 from outbound.client import Outbound
 from outbound.lease import Lost
 from providers.lookup.lookup import Lookups
@@ -115,7 +118,10 @@ class Parts:
         settings, client, database = services.settings, services.client, services.database
         notifier, keyring, outbound = services.notifier, services.keyring, services.outbound
         self.lag, failures = LoopLag(), FailureWatch()
-        self.claim_gate = ClaimGate(database, keyring, failures)
+        build = settings.build_id or name_build(Path(__file__).parent)
+        unknown = BuildState.ADMITTED if settings.admit_builds == "auto" else BuildState.WAITING
+        self.admission = Admission(build, unknown)
+        self.claim_gate = ClaimGate(database, keyring, failures, self.admission)
         # Worker versioning would be bypassed by an eager start.
         eager = settings.build_id is None
         dispatch = DispatchServices(database, client, self.claim_gate, self.lag, eager)
@@ -144,13 +150,12 @@ class Parts:
         """Make what takes runs forward by either carrier, and the loop that claims them."""
         settings, client, database = services.settings, services.client, services.database
         notifier, worker_id = services.notifier, new_id()
-        build = settings.build_id or name_build(Path(__file__).parent)
         self.recorder = RunRecorder(database, notifier)
         self.recorder.on_error = failures.note_fault
         answers = StepAnswers(database, notifier, EventChecks(services.pool), settings)
         secrets = RunSecrets(database, services.keyring, settings.address)
         performer = Performer(database, services.outbound, services.lookups, services.pool, answers, secrets)
-        runs = RunServices(database, self.recorder, performer, failures, build)
+        runs = RunServices(database, self.recorder, performer, failures, self.admission)
         places = OwnPlaces(database, client, settings.execution)
         executor = Executor(runs, places, worker_id)
         services.outbound.lease = lambda: executor.shift or Lost()
@@ -205,16 +210,12 @@ class Parts:
         self.lag.start()
         self.executor.start()
 
-    async def stop(self, polling: AsyncExitStack) -> None:
-        """Stop claiming and polling, give the work under way the grace period, then queue what is left.
-
-        Args:
-            polling: the workers of the SDK, which end when it is closed.
-        """
+    async def stop(self, polling: Polling) -> None:
+        """Stop claiming and polling, give the work under way the grace period, then queue what is left."""
         self.recorder.stopping = True
         await asyncio.gather(*(one.stop() for one in self.loops))
         # Activities under way have the same grace period as runs.
-        await asyncio.gather(polling.aclose(), self.executor.drain(_GRACE.total_seconds()))
+        await asyncio.gather(polling.stop(), self.executor.drain(_GRACE.total_seconds()))
         await self.executor.stop()
 
 
@@ -272,22 +273,18 @@ async def work(
             replays.
     """
     client, parts = services.client, Parts(services)
-    async with parts.opened(), AsyncExitStack() as polling:
+    polling = Polling(lambda: _new_workers(services, parts, max_cached_workflows), parts.admission)
+    async with parts.opened():
         await parts.claim_gate.check()
         schema = asyncio.create_task(_watch_schema(services.database, stop), name="schema")
         parts.start()
-
-        async def poll() -> None:
-            for worker in _new_workers(services, parts, max_cached_workflows):
-                await polling.enter_async_context(worker)
-
         if (away := await _reach(client, prepare)) is None:
-            await poll()
+            await polling.start(stop.set)
         # Claimed work is done even while Temporal is away; Temporal gets it later.
         for one in parts.loops:
             one.start()
         if away is not None and await _reached(client, prepare, stop, away):
-            await poll()
+            await polling.start(stop.set)
         if not stop.is_set():
             _log.info("worker_ready")
         await stop.wait()

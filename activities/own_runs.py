@@ -77,7 +77,7 @@ class OwnRunActivities:
         self._performer = services.performer
         self._executor = executor
         self._failures = services.failures
-        self._build = services.build
+        self._build = services.admission.build
         self._versions = executor.versions
         self.on_left: Callable[[UUID], None] = lambda _: None
 

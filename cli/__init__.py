@@ -28,6 +28,7 @@ from cli import (
     monitors,
     privacy,
     providers,
+    releases,
     runs,
     secrets,
     up,
@@ -59,7 +60,7 @@ for command in (lookup.lookup, providers.providers):
     app.command(rich_help_panel=DEVELOPERS)(command)
 for noun in (workflows, runs, uploads, secrets, monitors, lists, jobs, webhooks, events):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)
-for noun in (credits, data, accounts, keys):
+for noun in (credits, data, accounts, keys, releases):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=OPERATORS)
 app.add_typer(privacy.commands, name="persons", rich_help_panel=OPERATORS)
 # Importing it adds its commands to those of `workflows`.

@@ -207,7 +207,7 @@ class WorkflowLoop(DispatchLoop, Generic[Claimed]):
 
     @property
     def _may_claim(self) -> bool:
-        return not (self._lag.is_too_long or self._claim_gate.halted)
+        return self._claim_gate.is_open and not self._lag.is_too_long
 
     @abstractmethod
     def _id(self, claimed: Claimed) -> UUID:

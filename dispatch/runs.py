@@ -148,8 +148,8 @@ class Dispatcher(DispatchLoop):
         super()._heard(payload)
 
     def _published_room(self) -> int:
-        unfit = self._claim_gate.halted or self._lag.is_too_long or self._drains or self._stopping
-        return shifts.UNFIT if unfit else max(0, self._executor.room)
+        fit = self._claim_gate.is_open and not (self._lag.is_too_long or self._drains or self._stopping)
+        return self._claim_gate.admission.share_of(max(0, self._executor.room)) if fit else shifts.UNFIT
 
     # ---- claiming
 

@@ -21,7 +21,7 @@ from embedded import cluster, folder, temporal_binary
 from embedded.folder import RunningStack
 from models.accounts import accounts
 from models.installation import root_key
-from models.runs import history, workers
+from models.runs import builds, history, workers
 from providers.dataset_inventory import take_stock
 from providers.datasets.installed import Installed
 from providers.lookup.source_status import name_unknown
@@ -167,9 +167,13 @@ async def _clock(url: str) -> Finding:
 async def _workers(url: str) -> Finding:
     async with await _connect(url) as connection:
         alive = await workers.count_alive(connection)
+        found = await builds.list_builds(connection)
     if not alive:
         remedy = "Start one with `vedette worker`, or look at logs/worker.log in the data folder."
         return Finding("workers", "broken", "none has signed in for 15 seconds", remedy)
+    if not builds.takes_work(found):
+        text = f"{alive} alive, but none is of a build that takes work"
+        return Finding("workers", "broken", text, "vedette releases list\nvedette releases admit <build>")
     return Finding("workers", "ok", f"{alive} at work")
 
 

@@ -19,6 +19,7 @@ from database import AWAY, Database
 from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
+from execution.admission import Admission
 from language.definition import Definition
 from models.installation import root_key, write_probe
 from sealing import Keyring
@@ -85,10 +86,18 @@ class ClaimGate:
     Attributes:
         halted: whether it claims none, or one to try.
         failures: the recent failures.
+        admission: whether this build takes work.
     """
 
-    def __init__(self, database: Database, keyring: Keyring, failures: FailureWatch) -> None:
+    def __init__(
+        self,
+        database: Database,
+        keyring: Keyring,
+        failures: FailureWatch,
+        admission: Admission | None = None,
+    ) -> None:
         self.halted = False
+        self.admission = admission or Admission()
         self._database = database
         self._keyring = keyring
         self.failures = failures
@@ -96,12 +105,20 @@ class ClaimGate:
         self._tries = False
         self._successes = 0
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether this process claims as usual."""
+        return not self.halted and self.admission.is_admitted
+
     async def rows_to_claim(self, most: int) -> int:
-        """Return the number of runs that may be claimed now: none, one to try, or `most`.
+        """Return the number of runs that may be claimed now: none, one to try, or this build's share.
 
         Raises:
             psycopg.Error: one of `AWAY`.
         """
+        most = self.admission.share_of(most)
+        if not most:
+            return 0
         fault = self.failures.fault
         if fault is not None and (not self.halted or self._tries):
             self._halt(fault)

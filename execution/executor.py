@@ -23,9 +23,10 @@ from execution.shift import Group, HeldShift, now
 from execution.versions import LoadedVersion, VersionCache
 from language.records import INLINE_BYTES
 from models.identifiers import new_id
-from models.runs import run_loading, shifts
+from models.runs import builds, run_loading, shifts
+from models.runs.claim_order import KEPT, WINDOW
 from models.runs.run_loading import Recorded
-from models.runs.run_work import WINDOW, Claim, ClaimedRun
+from models.runs.run_work import Claim, ClaimedRun
 
 _log = logs.get(__name__)
 BEAT_SECONDS = 3.0
@@ -60,6 +61,7 @@ class Executor:
         self._database = services.database
         self._writer = services.writer
         self._failures = services.failures
+        self._admission = services.admission
         self._handing = handing
         self._worker_id = worker_id
         self.versions = VersionCache(services.database)
@@ -117,7 +119,9 @@ class Executor:
     @property
     def room(self) -> int:
         """The number of further runs that there is room for."""
-        return 0 if time.monotonic() < self._alone_until else WINDOW - self.size
+        if time.monotonic() < self._alone_until or not self._admission.is_admitted:
+            return 0
+        return KEPT + self._admission.share_of(WINDOW - KEPT) - self.size
 
     # ---- runs
 
@@ -337,7 +341,8 @@ class Executor:
     async def _begin_shift(self) -> None:
         held = HeldShift(new_id())
         async with self._database.connection() as connection:
-            await shifts.begin(connection, held.id, self._worker_id)
+            await builds.register(connection, self._admission.build, self._admission.first_state)
+            await shifts.begin(connection, held.id, self._worker_id, self._admission.build)
         self.shift = held
         await self._beat(held)
         self.on_room()
@@ -368,6 +373,7 @@ class Executor:
             return
         held.beat_sent_at = sent_at
         clock.compare(news.at, now() - sent_at)
+        self._admission.set_share(news.share)
         self.drop(one for one in news.gone if self._runs.get(one, (None,))[0] == claims[one])
         self._run_executor.recheck_answers(news.woken)
 

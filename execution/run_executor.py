@@ -14,6 +14,7 @@ from database import AWAY, Connection, Database
 from engine.calls import Call
 from engine.driver import Driver
 from engine.state import RunInput
+from execution.admission import Admission
 from execution.attempts import Performer
 from execution.claim_gate import FailureWatch
 from execution.run_execution import CallResult, Execution, RunClaim
@@ -41,14 +42,14 @@ class RunServices:
         writer: writes their changes.
         performer: executes their calls.
         failures: records whose runs advanced, and with whose runs our code failed.
-        build: the name of the code, to recognise failures of several builds.
+        admission: whether this build takes work; its name tells failures of several builds apart.
     """
 
     database: Database
     writer: RunRecorder
     performer: Performer
     failures: FailureWatch
-    build: str
+    admission: Admission
 
 
 class RunExecutor:
@@ -60,7 +61,7 @@ class RunExecutor:
         self._writer = services.writer
         self._performer = services.performer
         self._failures = services.failures
-        self._build = services.build
+        self._build = services.admission.build
         self._executions: dict[UUID, Execution] = {}
 
     def recheck_answers(self, run_ids: Iterable[UUID]) -> None:

@@ -18,6 +18,7 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models.priorities import ALONE
+from models.runs import builds
 
 SILENT_SECONDS = 10
 """Other processes may end a shift after this long without a beat."""
@@ -30,7 +31,7 @@ class Shift(SQLModel, table=True):
     """A worker's lease.
 
     Attributes:
-        build: the build of its worker, see `models.installation.builds`.
+        build: the build of its worker, see `models.runs.builds`.
         beats: the counter by which its worker proves that it lives.
         beat_at: the time of the last beat, by the database's clock: for people, and to choose a worker to
         wake.
@@ -62,18 +63,28 @@ class ShiftChanges(NamedTuple):
         gone: runs that it no longer has: they ended, were cancelled, or have another carrier.
         woken: runs whose awaited event has come, or may have.
         at: the time by the database's clock.
+        share: how much this worker may have at work, in percent; 0 if its build is not admitted.
     """
 
     gone: set[UUID]
     woken: set[UUID]
     at: datetime
+    share: int
 
 
-async def begin(connection: Connection, shift_id: UUID, worker_id: UUID) -> None:
+async def begin(connection: Connection, shift_id: UUID, worker_id: UUID, build: str = builds.UNNAMED) -> None:
     """Begin a shift; this counts as its first beat. It gets no runs before it has announced its room."""
-    await connection.execute("insert into shifts (id, worker_id) values (%s, %s)", (shift_id, worker_id))
+    await connection.execute(
+        "insert into shifts (id, worker_id, build) values (%s, %s, %s)", (shift_id, worker_id, build)
+    )
 
 
+_BEAT: LiteralString = """
+update shifts s set beats = beats + 1, beat_at = clock_timestamp(), at_work = %s, room = %s where s.id = %s
+returning clock_timestamp() as at, coalesce(
+  (select case b.state when 'admitted' then b.share else 0 end from builds b where b.name = s.build), 100
+) as share
+"""
 _NEWS: LiteralString = """
 select n.run_id, w.run_id is null as gone from unnest(%s::uuid[], %s::uuid[]) as n (run_id, claim_id)
 left join run_work w on w.run_id = n.run_id and w.claim_id = n.claim_id where w.run_id is null or w.woken
@@ -94,18 +105,14 @@ async def beat(
     Returns:
         None if another process has ended the shift.
     """
-    cursor = await connection.execute(
-        "update shifts set beats = beats + 1, beat_at = clock_timestamp(), at_work = %s, room = %s"
-        " where id = %s returning clock_timestamp() as at",
-        (len(claims), room, shift_id),
-    )
+    cursor = await connection.execute(_BEAT, (len(claims), room, shift_id))
     row = await cursor.fetchone()
     if row is None:
         return None
     cursor = await connection.execute(_NEWS, (list(claims), list(claims.values())))
     rows = await cursor.fetchall()
     gone = {one["run_id"] for one in rows if one["gone"]}
-    return ShiftChanges(gone, {one["run_id"] for one in rows} - gone, row["at"])
+    return ShiftChanges(gone, {one["run_id"] for one in rows} - gone, row["at"], row["share"])
 
 
 _QUEUE_AGAIN: LiteralString = """

@@ -14,10 +14,10 @@ from execution import build
 ROOT = Path(__file__).resolve().parents[2]
 LEAVES = {"settings", "database", "micro_batcher", "sealing", "logs", "process", "watchdog"}
 ALLOWED = {
-    # `migrations.upgrade` only says which schema the code needs.
+    # `migrations.revisions` only says which schema the code needs.
     "api": {
         "api", "services", "models", "providers", "outbound", "temporal", "language",
-        "migrations.upgrade",
+        "migrations.revisions",
     } | LEAVES,
     "language": {"language"},
     "engine": {"engine", "language"},
@@ -29,7 +29,7 @@ ALLOWED = {
     # The loops know the activities whose workflows they start, and what they share with these of a process.
     "dispatch": {"dispatch", "activities", "execution", "models", "temporal", "workflows.messages"} | LEAVES,
     "services": {
-        "services", "models", "providers", "engine", "language", "outbound", "temporal", "migrations.upgrade",
+        "services", "models", "providers", "engine", "language", "outbound", "temporal", "migrations",
     } | LEAVES,
     "providers": {"providers", "models", "outbound"} | LEAVES,
     "models": {"models", "outbound.guard", "language"} | LEAVES,
@@ -38,12 +38,12 @@ ALLOWED = {
     # The supervisor and what it starts; the pieces of the rest that `doctor` and a first start look at.
     "embedded": {
         "embedded", "services.operator", "models.accounts", "models.installation", "models.runs.history",
-        "models.runs.workers", "providers", "temporal", "migrations.upgrade",
+        "models.runs.workers", "models.runs.builds", "providers", "temporal", "migrations.revisions",
     } | LEAVES,
     "migrations": {"migrations", "models", "sql", "database", "settings"},
     # The processes that its commands run, and the rest of what `vedette` does.
     "cli": {
-        "cli", "embedded", "services", "models", "providers", "temporal", "migrations.upgrade", "worker",
+        "cli", "embedded", "services", "models", "providers", "temporal", "migrations.revisions", "worker",
         "api.server", "outbound.signing", "language.references",
         "language.validation.definition",
     } | LEAVES,

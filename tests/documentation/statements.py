@@ -102,7 +102,10 @@ def _database_functions() -> dict[str, str]:
     """Return the text of each function of the database: its file in sql/, else its newest migration's."""
     migrations = sorted((ROOT / "migrations" / "versions").glob("*.py"))
     found = {name: body for path in migrations for name, body in _FUNCTION.findall(path.read_text())}
-    return found | {path.stem: path.read_text() for path in (ROOT / "sql").glob("*.sql")}
+    files = {path.stem: path.read_text() for path in (ROOT / "sql").glob("*.sql")}
+    # A shim has taken the place of the function whose calls it passes on.
+    shims = {name.removesuffix(".shim"): files.pop(name) for name in list(files) if name.endswith(".shim")}
+    return found | files | shims
 
 
 def _of_module(path: Path) -> dict[str, Node]:

@@ -99,3 +99,8 @@ async def list_builds(connection: Connection) -> list[BuildStatus]:
     """Return the newest hundred builds with their workers, the newest first."""
     rows = await (await connection.execute(_STATUS)).fetchall()
     return [BuildStatus(**row) for row in rows]
+
+
+def takes_work(found: list[BuildStatus]) -> bool:
+    """Return whether a worker of an admitted build is alive."""
+    return any(one.state == BuildState.ADMITTED and one.workers for one in found)

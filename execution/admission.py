@@ -1,0 +1,48 @@
+"""The admission of this worker's build: an operator may try a build with a share of the work, or drain it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import logs
+from models.runs.builds import UNNAMED, WHOLE_SHARE, BuildState
+
+_log = logs.get(__name__)
+
+
+class Admission:
+    """Whether this worker may take work, as its last beat found.
+
+    Attributes:
+        build: the name of the code.
+        first_state: the state of a build that nobody knows yet.
+        share: the runs that this worker may have at work, in percent of those of another; 0 for none.
+    """
+
+    def __init__(self, build: str = UNNAMED, first_state: BuildState = BuildState.ADMITTED) -> None:
+        self.build = build
+        self.first_state = first_state
+        self.share = WHOLE_SHARE
+        self._changed = asyncio.Event()
+
+    @property
+    def is_admitted(self) -> bool:
+        """Return whether this worker takes work."""
+        return self.share > 0
+
+    def set_share(self, share: int) -> None:
+        """Record what a beat found."""
+        if share != self.share:
+            _log.warning("admission_changed", build=self.build, share=share)
+            self.share = share
+            self._changed.set()
+
+    async def wait_until(self, admitted: bool) -> None:
+        """Wait until this worker is admitted, or until it is not."""
+        while self.is_admitted is not admitted:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def share_of(self, most: int) -> int:
+        """Return the share of a number, at least 1; 0 if this worker is not admitted."""
+        return max(1, most * self.share // WHOLE_SHARE) if self.share else 0
