@@ -62,6 +62,7 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.lookups
 	@$(BIN)/python -m bench.memory
 	@$(BIN)/python -m bench.monitors
+	@$(BIN)/python -m bench.scale --seconds 2
 	@$(BIN)/python -m bench.schedules
 	@$(BIN)/python -m bench.uploads
 
