@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-long format typecheck lint bench containers abuse clean
+.PHONY: help run test test-fast test-long format typecheck lint bench containers abuse audit clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,7 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.lookups
 	@$(BIN)/python -m bench.memory
 	@$(BIN)/python -m bench.monitors
+	@$(BIN)/python -m bench.scale --seconds 2
 	@$(BIN)/python -m bench.schedules
 	@$(BIN)/python -m bench.uploads
 
@@ -73,8 +74,13 @@ containers: ## Build the image and start all in containers, by Docker or Podman
 abuse: $(VENV)/installed-dev ## Attack a stack of its own, and print what held
 	@$(BIN)/python -m bench.abuse
 
+# Writes the list of all parts to dist/sbom.json. Without the service that knows vulnerabilities it says so, and fails
+# where CI is set alone.
+audit: $(VENV)/installed-dev ## Check licences and known vulnerabilities of all dependencies
+	@$(BIN)/python -m supply
+
 clean: ## Remove the virtual environment and caches; the data folder stays
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Once a virtual environment has its pip it is whole; one that was interrupted is made again.

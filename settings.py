@@ -112,11 +112,18 @@ def _delays(value: object) -> object:
     return delays
 
 
+def _contact(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch(r"(mailto:[^\s@]+@[^\s@]+|https://\S+|tel:\S+)", value):
+        raise ValueError("give mailto:<address>, https://<page> or tel:<number>")
+    return value
+
+
 Schedule = Annotated[tuple[float, ...], BeforeValidator(_delays)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_networks)]
 Rates = Annotated[tuple[Rate, ...], BeforeValidator(_rates)]
 Limit = Annotated[Rate | None, BeforeValidator(_rate)]
+Contact = Annotated[str | None, BeforeValidator(_contact)]
 
 
 class ProviderSettings(BaseModel, frozen=True):
@@ -160,6 +167,7 @@ class Settings(BaseSettings):
     session_hours: int = Field(24, ge=1, le=24 * 365)
     retention_days: int = Field(90, ge=1)
     metrics_token: SecretStr | None = None
+    security_contact: Contact = None
     webhook_schedule: Schedule = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400)
     local_only: bool = False
     commercial: bool = False

@@ -17,7 +17,7 @@ import psycopg
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from bench import load
+from bench import load, stored_runs
 from bench.accounts import sign_in
 from bench.shapes import Shape
 from bench.stack import Stack
@@ -29,6 +29,7 @@ _WARM_UP_SECONDS, _LONGEST_WARM_UP_SECONDS = 0.7, 120
 _WARM_UP_CLIENTS, _WARM_UP_RUNS = 8, 256
 _SAVES_AT_ONCE = 2
 _RUNS_LOOKED_AT = 40
+_CLOCK_AND_WAL = "select clock_timestamp(), pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float"
 PARTS = ("api", "worker", "temporal", "postgres", "load")
 
 
@@ -44,6 +45,8 @@ class Figures:
         activities: the share of steps performed in activities of these.
         events: history events per run.
         cpu: CPU seconds per 1,000 runs, by part.
+        wal: bytes of write-ahead log per run, those of other work meanwhile included.
+        history: bytes of Temporal history per run.
     """
 
     rate: float
@@ -53,6 +56,8 @@ class Figures:
     activities: float
     events: float
     cpu: dict[str, float]
+    wal: float
+    history: float
 
     def __str__(self) -> str:
         (run50, run95, run99), (answer50, answer99) = self.run_ms, self.answer_ms
@@ -144,11 +149,25 @@ class Bench:
                 assert run.get("output") == shape.output(number), (run.get("output"), run.get("error"))
         return Workflows(shape, paths)
 
+    async def until_apis_serve(self) -> None:
+        """Wait until each API process of the stack has announced itself."""
+        numbers = self._stack.api_pids
+        query: LiteralString = "select count(*) from processes where name like 'api %%'"
+        query += " and substring(name from '[0-9]+$')::int = any(%s)"
+        deadline = time.perf_counter() + _DRAIN_SECONDS
+        while (await self._row(query, (numbers,)))[0] < len(numbers):
+            assert time.perf_counter() < deadline, "an API process does not start"
+            await asyncio.sleep(_LOOK_SECONDS)
+
     async def run_each_once(self, workflows: Workflows) -> None:
         """Run each workflow once, or as many of them as two minutes allow."""
         requests = islice(workflows.requests(waiting=False), len(workflows.paths))
         given = Load(_WARM_UP_CLIENTS, 0, waiting=False, most_unfinished=_WARM_UP_RUNS)
         await self._send(requests, given, _LONGEST_WARM_UP_SECONDS)
+
+    async def store_runs(self, count: int) -> int:
+        """Store finished runs until there are this many; return how many there are."""
+        return await stored_runs.fill(self._database, count)
 
     async def measure(
         self, workflows: Workflows, given: Load, seconds: float, *, cold: bool = False
@@ -166,21 +185,22 @@ class Bench:
             clients = given.clients or _WARM_UP_CLIENTS
             warming = Load(clients, 0, given.waiting, 2 * clients)
             await self._send(requests, warming, min(seconds, _WARM_UP_SECONDS))
-        [since] = await self._row("select clock_timestamp()")
+        since, wal = await self._row(_CLOCK_AND_WAL)
         used, start = self._stack.cpu_seconds(), time.perf_counter()
         result = await self._send(requests, given, seconds)
         took, count = time.perf_counter() - start, len(result.latencies)
+        wal = ((await self._row(_CLOCK_AND_WAL))[1] - wal) / count
         cpu = {part: (now - used[part]) / count * 1000 for part, now in self._stack.cpu_seconds().items()}
         assert set(result.statuses) == {200 if given.waiting else 202}, result.statuses
         run_ms = await self._run_ms(since, count)
-        own, events = await self._histories(since)
+        own, events, history = await self._histories(since)
         [activities] = await self._row(
             "select coalesce(avg((performed_by = 'activity')::int), 0)::float from run_steps"
             " where started_at >= %s and status <> 'skipped'",
             (since,),
         )
         answer_ms = (result.percentile(0.5), result.percentile(0.99))
-        return Figures(count / took, run_ms, answer_ms, own, activities, events, cpu)
+        return Figures(count / took, run_ms, answer_ms, own, activities, events, cpu, wal, history)
 
     async def _send(self, requests: Iterator[bytes], given: Load, seconds: float) -> load.Result:
         """Send events, pausing while too many runs are unfinished; return when all have ended."""
@@ -218,18 +238,20 @@ class Bench:
         assert accepted == completed == count, f"{count} sent, {accepted} accepted, {completed} completed"
         return p50, p95, p99
 
-    async def _histories(self, since: datetime) -> tuple[float, float]:
-        """Return the share of runs with workflows of their own, and their events per run."""
+    async def _histories(self, since: datetime) -> tuple[float, float, float]:
+        """Return the share of runs with workflows of their own, and their events and bytes per run."""
         cursor = await self._database.execute(
             "select id from runs where queued_at >= %s order by id", (since,)
         )
         run_ids = [row[0] for row in await cursor.fetchall()]
         some = run_ids[:: max(1, len(run_ids) // _RUNS_LOOKED_AT)]
-        events = [await self._events(run_id) for run_id in some]
-        return sum(map(bool, events)) / len(some), sum(events) / len(some)
+        found = [await self._history(run_id) for run_id in some]
+        own = sum(events > 0 for events, _ in found)
+        totals = (own, sum(events for events, _ in found), sum(size for _, size in found))
+        return tuple(total / len(some) for total in totals)
 
-    async def _events(self, run_id: UUID) -> int:
-        """Return the length of a run's workflow history; 0 for a run without one."""
+    async def _history(self, run_id: UUID) -> tuple[int, int]:
+        """Return the events and the bytes of a run's workflow history; none for a run without one."""
         handle = self._temporal.get_workflow_handle(run_workflow_id(run_id))
         try:
             while (description := await handle.describe()).status is WorkflowExecutionStatus.RUNNING:
@@ -237,8 +259,11 @@ class Bench:
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
-            return 0
-        return description.history_length
+            return 0, 0
+        return (
+            description.history_length,
+            description.raw_description.workflow_execution_info.history_size_bytes,
+        )
 
     async def _row(self, query: LiteralString, values: tuple[Any, ...] = ()) -> tuple[Any, ...]:
         cursor = await self._database.execute(query, values)

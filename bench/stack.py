@@ -32,7 +32,7 @@ _READY = ("worker_ready", "waits_for_temporal")
 
 
 class Stack:
-    """Postgres, Temporal, one API process, a server for webhooks to call, and any number of workers."""
+    """Postgres, Temporal, an API process, a server for webhooks to call, and any number of workers."""
 
     def __init__(self, data: Path, environ: Mapping[str, str], api: str = "cli") -> None:
         """Prepare; `api`: the module that runs as the API process."""
@@ -50,7 +50,7 @@ class Stack:
         self._postgres = Postgres(data, data / "logs" / "postgres.log", Report())
         self._temporal = Temporal(data, data / "logs" / "temporal.log", Report())
         self._echo = self._child("echo", "bench.echo")
-        self._api: Child | None = None
+        self._apis: list[Child] = []
         self._workers: list[Child] = []
         self.key = ""
         self.echo = ""
@@ -72,18 +72,26 @@ class Stack:
         await asyncio.to_thread(upgrade, self._postgres.url)
         await ensure_first_account(self.settings, self._postgres.url)
         self.key = json.loads((self._data / "first-account.json").read_bytes())["api_key"]
-        self._api = Child(
-            "api",
-            [sys.executable, "-m", self._api_module, "api"],
-            log=self._data / "logs" / "api.log",
-            environment=self._environ,
-            stdin=self._listener,
-        )
-        await self._api.start()
-        await self._until_ready("database", "temporal")
+        await self.change_apis(1)
         while not (lines := self._echo.new_lines()):
             await asyncio.sleep(0.01)
         self.echo = f"http://127.0.0.1:{lines[0]}/"
+
+    async def change_apis(self, count: int) -> None:
+        """Replace the API processes by this many; one at least is ready then."""
+        await asyncio.gather(*(api.stop(10) for api in self._apis))
+        self._apis = [
+            Child(
+                f"api-{number}",
+                [sys.executable, "-m", self._api_module, "api"],
+                log=self._data / "logs" / f"api-{number}.log",
+                environment=self._environ,
+                stdin=self._listener,
+            )
+            for number in range(count)
+        ]
+        await asyncio.gather(*(api.start() for api in self._apis))
+        await self._until_ready("database", "temporal")
 
     async def change_worker(self, changes: Mapping[str, int | bool], count: int = 1, **environ: str) -> None:
         """Replace the workers by this many with these changes and settings."""
@@ -113,6 +121,11 @@ class Stack:
     def worker_pids(self) -> list[int]:
         """The processes of the workers, in the order of their start."""
         return [worker.pid for worker in self._workers if worker.pid is not None]
+
+    @property
+    def api_pids(self) -> list[int]:
+        """The API processes."""
+        return [api.pid for api in self._apis if api.pid is not None]
 
     @property
     def temporal_pid(self) -> int | None:
@@ -147,9 +160,8 @@ class Stack:
     async def stop(self) -> None:
         """Stop all started processes."""
         await self._stop_workers()
-        for child in (self._api, self._echo):
-            if child is not None:
-                await child.stop(10)
+        for child in (*self._apis, self._echo):
+            await child.stop(10)
         if self._temporal.started:
             await self._temporal.stop()
         if self._postgres.started:
@@ -169,7 +181,7 @@ class Stack:
 
     def _processes(self) -> dict[str, list[psutil.Process]]:
         children = {
-            "api": [self._api],
+            "api": self._apis,
             "worker": self._workers,
             "temporal": [self._temporal.child],
             "postgres": [self._postgres.child],
@@ -177,8 +189,8 @@ class Stack:
         }
         found: dict[str, list[psutil.Process]] = {name: [] for name in children}
         for name, child in ((name, child) for name, several in children.items() for child in several):
-            if child is None or child.pid is None:
-                raise SystemExit(f"bench: the part {name} has ended; the end of its log:\n{_words(child)}")
+            if child.pid is None:
+                raise SystemExit(f"bench: the part {name} has ended; the end of its log:\n{child.log_tail()}")
             process = psutil.Process(child.pid)
             found[name] += [process, *process.children(recursive=True)]
         return found
@@ -201,7 +213,7 @@ class Stack:
             ]
             for worker in starting:
                 if worker.pid is None or time.monotonic() > deadline:
-                    raise SystemExit(f"bench: {worker.name} is not ready:\n{_words(worker)}")
+                    raise SystemExit(f"bench: {worker.name} is not ready:\n{worker.log_tail()}")
             await asyncio.sleep(0.05)
 
     async def _until_ready(self, *parts: str) -> None:
@@ -212,8 +224,9 @@ class Stack:
                     checks = (await client.get("/readyz")).json()["checks"]
                     if all(checks[part] == "ok" for part in parts):
                         return
-                if self._api is not None and self._api.pid is None:
-                    raise SystemExit(f"bench: the API has ended:\n{_words(self._api)}")
+                for api in self._apis:
+                    if api.pid is None:
+                        raise SystemExit(f"bench: the API has ended:\n{api.log_tail()}")
                 await asyncio.sleep(0.05)
         raise SystemExit(f"bench: not ready: {', '.join(parts)}")
 
@@ -290,10 +303,6 @@ async def _kill(child: Child) -> None:
     os.kill(child.pid, signal.SIGKILL)
     while child.pid is not None:
         await asyncio.sleep(0.01)
-
-
-def _words(child: Child | None) -> str:
-    return "" if child is None else child.log_tail()
 
 
 def _resident(process: psutil.Process) -> int:

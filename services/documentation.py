@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent.parent / "docs"
 _SUMMARY = 240
 # These pages are for developers of the service; the others are for its users.
 _FOR_BUILDERS = frozenset(
-    {"adding-a-source", "architecture", "benchmarks", "debugging", "dependencies", "glossary"}
+    {"adding-a-source", "architecture", "benchmarks", "debugging", "dependencies", "glossary", "threat-model"}
 )
 _BUILDERS_FOLDER = "decisions/"
 

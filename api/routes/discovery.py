@@ -5,6 +5,7 @@ None of them needs a credential or the database.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import cache, partial
 from html import escape
 from typing import Any
@@ -15,9 +16,11 @@ from pydantic import ConfigDict, Field
 
 from api import versions
 from api.deps import services_of
+from api.http.openapi import problems
 from api.http.pages import derived_of, readable
 from api.http.strict_route import StrictRoute
 from api.pages.auth_md import auth_md
+from api.pages.security_txt import security_txt
 from models.accounts import keys
 from models.automations import definitions
 from models.errors import NotFound
@@ -200,6 +203,20 @@ async def get_protected_resource(request: Request) -> ProtectedResource:
 async def get_protected_mcp_server(request: Request) -> ProtectedResource:
     """Get the protection of the MCP server (RFC 9728): the same keys as the API."""
     return _protected(request, "/mcp")
+
+
+@router.get(
+    "/.well-known/security.txt",
+    response_class=Response,
+    responses=_page_of("text/plain") | problems("not_found"),
+)
+async def get_security_txt(request: Request) -> Response:
+    """Get the place to report weaknesses of this installation to (RFC 9116), if its operator names one."""
+    contact = services_of(request).settings.security_contact
+    if contact is None:
+        raise NotFound("page; the operator has named no contact (VEDETTE_SECURITY_CONTACT)")
+    text = security_txt(contact, request.state.address, datetime.now(UTC).date())
+    return readable(request, text, "text/plain")
 
 
 @cache

@@ -23,6 +23,12 @@ SMALLEST = [
         3,
     ),
     ("claims --stored 10 --queues 1 3 --elsewhere 200 --rounds 8", r" +\d+ +(none|open|\d+) +[\d.]+ ", 5),
+    (
+        "scale --apis 1 2 --workers 1 --workflows 1 --accounts 1 2 --execution auto --stored 10 500"
+        " --clients 2 --seconds 0.3",
+        r"(base|base again|apis 2|accounts 2|stored 500) +\d",
+        5,
+    ),
     ("families --small --seconds 0", r" +(\d+ × \d+|all) +\d", 4),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -12,7 +13,7 @@ from pydantic import SecretStr
 
 from models.accounts import keys
 from models.automations import definitions
-from settings import Settings
+from settings import Settings, StartError, load
 from tests.api_server import Api, running
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
@@ -132,11 +133,47 @@ async def test_the_metadata_of_a_resource_names_it_and_no_authorization_server(
 
 
 @pytest.mark.parametrize(
-    "name", ["oauth-authorization-server", "openid-configuration", "security.txt", "agent.json", "x", ""]
+    "name", ["oauth-authorization-server", "openid-configuration", "agent.json", "x", ""]
 )
 async def test_other_well_known_addresses_are_not_there(api: Api, name: str) -> None:
     answer = await api.http.get(f"/.well-known/{name}")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+async def test_without_a_contact_there_is_no_security_txt(api: Api) -> None:
+    answer = await api.http.get("/.well-known/security.txt")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert "VEDETTE_SECURITY_CONTACT" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("contact", "url", "canonical"),
+    [
+        ("mailto:security@example.com", "https://watch.example.com", True),
+        ("https://example.com/report", "http://watch.internal", False),
+        ("tel:+1-201-555-0123", "http://127.0.0.1:8000", False),
+    ],
+)
+async def test_security_txt_says_where_weaknesses_are_reported(
+    settings: Settings, contact: str, url: str, canonical: bool
+) -> None:
+    async with running(settings, security_contact=contact, public_url=url) as api:
+        answer = await api.http.get("/.well-known/security.txt")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    fields = dict(line.split(": ", 1) for line in answer.text.splitlines())
+    left = datetime.fromisoformat(fields.pop("Expires")) - datetime.now(UTC)
+    assert timedelta(days=89) < left < timedelta(days=365)
+    assert fields.pop("Canonical", None) == (f"{url}/.well-known/security.txt" if canonical else None)
+    assert fields == {"Contact": contact, "Preferred-Languages": "en"}
+
+
+@pytest.mark.parametrize(
+    "contact", ["security@example.com", "mailto:nobody", "http://example.com", "mailto:a@b\nExpires: never"]
+)
+def test_a_contact_that_security_txt_may_not_have_is_refused(contact: str) -> None:
+    with pytest.raises(StartError, match="VEDETTE_SECURITY_CONTACT: give mailto:"):
+        load({"VEDETTE_SECURITY_CONTACT": contact})
 
 
 def challenge(answer: httpx.Response) -> dict[str, str]:

@@ -13,6 +13,7 @@ SETTING_UP: dict[str, str] = {
     "make test ARGS=\"-m 'not postgres and not temporal and not stack'\"": "these are the tests",
     "make abuse": "tests/abuse runs it",
     "make lint": "ruff and pyright run beside the tests",
+    "make audit": "tests/supply does the same, but for asking which vulnerabilities are known",
     'make test ARGS="tests/providers/test_contract.py -k greynoise"': "these are the tests",
     'make test ARGS="tests/claims/test_gates.py -k held -x -s -vv"': "these are the tests",
 }

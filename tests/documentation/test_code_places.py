@@ -25,6 +25,13 @@ def test_each_file_that_the_page_names_is_there(page: str) -> None:
     assert [file for file, name in files if not has(ROOT / file, name)] == []
 
 
+def test_each_row_of_the_threat_model_names_tests() -> None:
+    page = (ROOT / "docs" / "threat-model.md").read_text()
+    rows = [line for line in page.partition("## Assets")[2].splitlines() if line.startswith("| ")][2:]
+    untested = [row.split(" | ")[0] for row in rows if not _FILE.search(row.rpartition(" | ")[2])]
+    assert len(rows) > 20 and untested == []
+
+
 def has(path: Path, name: str) -> bool:
     """Tell whether there is such a file, and in it such a name if one is given."""
     return path.exists() and (not name or re.search(rf"\b{name}\b", path.read_text()) is not None)

@@ -163,6 +163,7 @@ def test_every_route_needs_a_credential_but_those_that_are_public() -> None:
     assert public == EXEMPT | {
         "POST /api/auth/register", "POST /api/auth/login", "GET /healthz", "GET /readyz", "GET /metrics",
         "GET /", "GET /auth.md", "GET /llms.txt", "GET /docs/workflow.schema.json",
+        "GET /.well-known/security.txt",
         "GET /.well-known/oauth-protected-resource", "GET /.well-known/oauth-protected-resource/mcp",
     }  # fmt: skip
 
