@@ -31,6 +31,7 @@ from embedded.report import Report
 from language.definition import Definition
 from migrations.upgrade import upgrade
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.automations import automations, run_targets
 from models.automations.run_targets import RunTarget
@@ -67,7 +68,7 @@ async def new_account(database: Database) -> UUID:
     """Create an account; return its id."""
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        return (await accounts.create_account(connection, email, "-", None, credits_granted=0)).id
+        return (await accounts.create_account(connection, NewAccount(email, "-"))).id
 
 
 async def new_target(

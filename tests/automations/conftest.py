@@ -32,11 +32,7 @@ def new_account(database: Database) -> NewAccount:
     async def create() -> UUID:
         async with database.transaction() as connection:
             account = await accounts.create_account(
-                connection,
-                email=f"{uuid4().hex}@example.com",
-                password_hash="-",
-                name=None,
-                credits_granted=0,
+                connection, accounts.NewAccount(f"{uuid4().hex}@example.com", "-")
             )
         return account.id
 

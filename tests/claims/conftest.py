@@ -12,6 +12,7 @@ import pytest
 from database import Database
 from language.definition import Definition
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.automations import automations, run_targets
 from models.runs.acceptance import RunRequest, accept
@@ -57,9 +58,7 @@ def new_runs(database: Database, keyring: Keyring) -> NewRuns:
     async def create(payloads: Sequence[Any]) -> Carried:
         async with database.transaction() as connection:
             await connection.execute("delete from run_work where status = 'queued'")
-            account = await accounts.create_account(
-                connection, f"{uuid4().hex}@example.com", "-", None, credits_granted=0
-            )
+            account = await accounts.create_account(connection, NewAccount(f"{uuid4().hex}@example.com", "-"))
             definition = Definition.model_validate({"name": "test"})
             created = await automations.create(
                 connection, keyring, Actor(account.id, "system", name="test"), definition, "active"

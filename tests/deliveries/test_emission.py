@@ -12,6 +12,7 @@ from language.definition import Definition
 from models.accounts import keys
 from models.automations import automations, run_targets
 from models.credits import credits
+from models.credits.credits import Booking
 from models.runs.runs import RunView
 from sealing import Keyring
 from tests.automations.engine import Endpoint, accept, cancel, ended, transform, waiting, webhook
@@ -100,10 +101,12 @@ async def test_keys_tell_that_they_were_made_and_revoked_once(hooks: Hooks) -> N
 async def change(hooks: Hooks, amount: int, reference: str) -> None:
     async with hooks.database.connection() as connection:
         if amount > 0:
-            await credits.grant(connection, hooks.account_id, amount, f"{hooks.account_id}/{reference}", "-")
+            await credits.grant(
+                connection, Booking(hooks.account_id, amount, f"{hooks.account_id}/{reference}", "-")
+            )
         else:
             await credits.charge(
-                connection, hooks.account_id, -amount, f"{hooks.account_id}/{reference}", "-"
+                connection, Booking(hooks.account_id, -amount, f"{hooks.account_id}/{reference}", "-")
             )
 
 

@@ -13,6 +13,7 @@ from database import Database
 from execution.lookup_step import look_up
 from language.steps import LookupStep
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.credits import credits, ledger
 from outbound.client import Outbound
 from providers.lookup.billing import Payer
@@ -76,7 +77,7 @@ async def lookups(process: Process) -> Lookups:
 async def payer_with(database: Database, balance: int) -> Payer:
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        account = await accounts.create_account(connection, email, "-", None, balance)
+        account = await accounts.create_account(connection, NewAccount(email, "-", credits=balance))
     return Payer(account.id, f"test/{uuid4()}")
 
 

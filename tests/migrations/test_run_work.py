@@ -15,6 +15,7 @@ from language.definition import Definition
 from language.progress import ItemWait, StepProgress, read_progress
 from migrations.upgrade import downgrade, upgrade
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.automations import automations, run_targets
 from models.runs import run_counts, run_lists
@@ -46,7 +47,7 @@ async def former(database: Database, keyring: Keyring) -> AsyncGenerator[Former]
     """Runs of the revision before, in a database that was upgraded since."""
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        account = await accounts.create_account(connection, email, "-", None, credits_granted=0)
+        account = await accounts.create_account(connection, NewAccount(email, "-"))
         definition = Definition.model_validate({"name": "test", "steps": former_runs.steps("http://h")})
         actor = Actor(account.id, "system", name="test")
         created = await automations.create(connection, keyring, actor, definition, "active")

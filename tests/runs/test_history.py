@@ -17,6 +17,7 @@ from database import Connection, Database
 from language.definition import Definition
 from models import audit
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.automations import automations, run_targets
 from models.automations.run_targets import RunTarget
@@ -39,7 +40,7 @@ async def target(database: Database, keyring: Keyring) -> RunTarget:
     """A workflow of a new account."""
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        account = await accounts.create_account(connection, email, "-", None, credits_granted=0)
+        account = await accounts.create_account(connection, NewAccount(email, "-"))
         actor = Actor(account.id, "system", name="test")
         definition = Definition.model_validate({"name": "test"})
         created = await automations.create(connection, keyring, actor, definition, "active")
