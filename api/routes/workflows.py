@@ -29,7 +29,7 @@ from language.triggers import Trigger
 from language.validation.definition import Document
 from models.accounts import agents, secrets
 from models.automations import automation_views, automations, definitions, exporting, run_targets, versions
-from models.automations.automation_views import WorkflowView
+from models.automations.automation_views import WorkflowQuery, WorkflowView
 from models.automations.versions import VersionDefinition, VersionView
 from models.runs.acceptance import RunAccepted, RunRequest
 from models.schedules.automation_schedules import next_times
@@ -208,7 +208,7 @@ async def list_workflows(
     ):
         views, total = await automation_views.list_page(
             connection, services.keyring, caller.account_id, services.settings.address,
-            status=status, agents=agents, page=page, limit=limit,
+            WorkflowQuery(status, agents, page, limit),
         )  # fmt: skip
     return WorkflowPage(workflows=views, total=total, page=page)
 
