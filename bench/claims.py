@@ -34,6 +34,7 @@ from models.accounts import accounts
 from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.automations import automations, run_targets
+from models.automations.definitions import CheckedDefinition, find_data_reads
 from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 from models.runs import run_work, shifts
@@ -80,9 +81,9 @@ async def new_target(
         given["concurrency"] = {"limit": limit}
     async with database.transaction() as connection:
         actor = Actor(account_id, "system", name="bench")
-        created = await automations.create(
-            connection, _KEYRING, actor, Definition.model_validate(given), "active"
-        )
+        definition = Definition.model_validate(given)
+        checked = CheckedDefinition(definition, "active", find_data_reads(definition))
+        created = await automations.create(connection, _KEYRING, actor, checked)
         return await run_targets.run_target(connection, account_id, created)
 
 

@@ -19,6 +19,7 @@ from models.runs.acceptance import RunRequest, accept
 from sealing import Keyring
 from tests.automations.claims import claimed, new_shift
 from tests.automations.conftest import new_account, new_target, nothing_waits
+from tests.checked_definitions import checked
 
 __all__ = ["new_account", "new_target", "nothing_waits"]
 
@@ -61,7 +62,7 @@ def new_runs(database: Database, keyring: Keyring) -> NewRuns:
             account = await accounts.create_account(connection, NewAccount(f"{uuid4().hex}@example.com", "-"))
             definition = Definition.model_validate({"name": "test"})
             created = await automations.create(
-                connection, keyring, Actor(account.id, "system", name="test"), definition, "active"
+                connection, keyring, Actor(account.id, "system", name="test"), checked(definition, "active")
             )
             target = await run_targets.run_target(connection, account.id, created)
             await accept(connection, [RunRequest(target, "manual", payload) for payload in payloads])

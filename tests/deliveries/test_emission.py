@@ -16,6 +16,7 @@ from models.credits.credits import Booking
 from models.runs.runs import RunView
 from sealing import Keyring
 from tests.automations.engine import Endpoint, accept, cancel, ended, transform, waiting, webhook
+from tests.checked_definitions import checked
 from tests.deliveries.receivers import Hooks, told
 
 NOWHERE = "http://127.0.0.1:9/"
@@ -35,7 +36,9 @@ async def run(hooks: Hooks, notifier: Any, steps: list[dict[str, Any]]) -> RunVi
 async def target_of(hooks: Hooks, steps: list[dict[str, Any]]) -> run_targets.RunTarget:
     definition = Definition.model_validate({"name": "Näme", "steps": steps})
     async with hooks.database.transaction() as connection:
-        created = await automations.create(connection, hooks.keyring, hooks.actor, definition, "active")
+        created = await automations.create(
+            connection, hooks.keyring, hooks.actor, checked(definition, "active")
+        )
         return await run_targets.run_target(connection, hooks.account_id, created)
 
 

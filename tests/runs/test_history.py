@@ -25,6 +25,7 @@ from models.runs import acceptance, history, run_counts
 from models.runs.acceptance import RunRequest
 from sealing import Keyring
 from settings import Settings
+from tests.checked_definitions import checked
 from tests.weeks import id_of, make_week, partitions
 
 DAY = timedelta(days=1)
@@ -43,7 +44,7 @@ async def target(database: Database, keyring: Keyring) -> RunTarget:
         account = await accounts.create_account(connection, NewAccount(email, "-"))
         actor = Actor(account.id, "system", name="test")
         definition = Definition.model_validate({"name": "test"})
-        created = await automations.create(connection, keyring, actor, definition, "active")
+        created = await automations.create(connection, keyring, actor, checked(definition, "active"))
         return await run_targets.run_target(connection, account.id, created)
 
 
