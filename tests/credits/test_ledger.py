@@ -101,7 +101,7 @@ async def test_a_charge_that_the_balance_does_not_cover_takes_nothing(
 async def test_an_account_that_does_not_exist_is_named(connection: Connection) -> None:
     for call in (credits.charge, credits.grant, credits.hold):
         with pytest.raises(NotFound):
-            await call(connection, uuid4(), 1, f"x/{uuid4()}", "test")
+            await call(connection, Booking(uuid4(), 1, f"x/{uuid4()}", "test"))
 
 
 async def test_free_work_is_not_booked(connection: Connection, account_id: UUID) -> None:
