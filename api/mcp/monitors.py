@@ -17,7 +17,7 @@ from api.mcp.toolbox import DELETED, Deleted, Full, Key, Limit, Offset, Seconds,
 from api.schemas.monitor_validity import MonitorValidity
 from models.lists.lists import TargetType
 from models.monitors import runs
-from models.monitors.monitors import Frequency, MonitorView
+from models.monitors.monitor_views import Frequency, MonitorView
 from models.monitors.results import ResultView
 from models.monitors.run_views import MonitorRunView
 from services.run_waiter import Watcher
