@@ -23,7 +23,9 @@ from models.jobs import completion, jobs, queue
 from models.jobs.queue import Chunk, RowAnswer, TargetRow
 from models.lookups.lookups import AllProvidersFailed
 from outbound.concurrency import ConcurrencyLimiter
+from providers.lookup.composition import Selection
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from providers.lookup.result import LookupResult
 from providers.lookup.waiter import Waiter
 from sealing import Keyring
@@ -202,7 +204,7 @@ class _ChunkWork:
         """Return the records of the targets that can be answered offline."""
         kind, fields, texts = self._chunk.type, self._chunk.fields, [row.wanted.target for row in rows]
         answers = await self._lookups.offline_answers.find_many(
-            kind, texts, fields=fields, limit=limit_of(kind), waiter=self._waiter
+            kind, texts, Selection(fields, limit=limit_of(kind)), waiter=self._waiter
         )
         known: list[RowAnswer] = []
         for row, answer in zip(rows, answers, strict=True):
@@ -274,7 +276,9 @@ class _ChunkWork:
         kind, fields = self._chunk.type, self._chunk.fields
         try:
             result: LookupResult | DomainError = await self._lookups.lookup(
-                kind, row.wanted.target, fields=fields, limit=limit_of(kind), waiter=self._waiter
+                kind,
+                row.wanted.target,
+                LookupOptions(Selection(fields, limit=limit_of(kind)), waiter=self._waiter),
             )
         except DomainError as error:
             if without_database(error):

@@ -26,6 +26,7 @@ from models.monitors.queue import Chunk, TargetResult
 from models.runs.runs import QUEUED_CHANNEL
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from providers.lookup.result import LookupResult
 from providers.lookup.waiter import Waiter
 from services.monitor_pace import NOBODY, Pace, WaitingTarget
@@ -260,7 +261,7 @@ class ChunkLookup:
         watching, waiter = self._watching, self._waiter if self._waits else None
         try:
             return await self._lookups.lookup(
-                watching.kind.name, target, max_age=watching.max_age, waiter=waiter
+                watching.kind.name, target, LookupOptions(max_age=watching.max_age, waiter=waiter)
             )
         except DomainError as error:
             if without_database(error):

@@ -7,6 +7,7 @@ held meanwhile.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -17,11 +18,12 @@ from models.accounts import agents, secrets
 from models.audit import Actor, differences
 from models.automations import automation_views, automations
 from models.automations.automation_views import WorkflowView
-from models.automations.automations import CurrentWorkflow, DataReads, Edit
-from models.automations.definitions import READ_ONLY, CheckedDefinition, Rules
+from models.automations.automations import CurrentWorkflow, Edit
+from models.automations.definitions import READ_ONLY, CheckedDefinition, DataReads, Rules
 from models.automations.versions import changed_fields
 from models.errors import FieldError, Forbidden, Invalid
 from services import checking, sub_workflows
+from services.checking import SubmittedWorkflow
 
 JSONObject = dict[str, Any]
 
@@ -34,37 +36,36 @@ REFUSED = ("saves_in_progress", *POOLED)
 _ONLY_OF_VALIDATION = {"field_of_trigger"}
 
 
-async def check(
-    services: Services,
-    account_id: UUID,
-    document: Any,
-    rules: Rules,
-    automation_id: UUID | None = None,
-    given_secrets: Mapping[str, str] | None = None,
-) -> tuple[CheckedDefinition, DataReads]:
-    """Return the definition in a document, if it can be saved as this workflow, and what it reads.
+@dataclass(frozen=True, slots=True)
+class Editor:
+    """The author of a change to a workflow.
+
+    Attributes:
+        actor: the owner of the workflow, and author of the change.
+        rules: the rules for the result; without rules, it is not checked.
+        expected_version: the version that the change is meant for, if the client named one.
+    """
+
+    actor: Actor
+    rules: Rules | None
+    expected_version: int | None
+
+
+async def check(services: Services, submitted: SubmittedWorkflow, rules: Rules) -> CheckedDefinition:
+    """Return the definition in a document, if it can be saved as this workflow.
 
     Raises:
         Invalid: with all errors in it.
         Forbidden: if it has lookup steps, and the caller may not look things up.
         PoolBusy, WorkLost: it was not started in time, or its process ended.
     """
-    found = await checking.check(
-        services.pool,
-        services.database,
-        services.keyring,
-        account_id,
-        document,
-        rules,
-        automation_id,
-        given_secrets,
-    )
+    found = await checking.check(services.pool, services.database, services.keyring, submitted, rules)
     report = found.report
     if report.definition is None or found.readings is None:
         raise Invalid([FieldError(*finding) for finding in report.errors])
     if not rules.may_look_up and report.definition.looks_up:
         raise Forbidden("insufficient_scope", "To save lookup steps the key needs the scope lookups too.")
-    return CheckedDefinition(report.definition, report.status, report.warnings), found.readings
+    return CheckedDefinition(report.definition, report.status, found.readings, report.warnings)
 
 
 def check_agent(actor: Actor, document: JSONObject, readings: DataReads) -> None:
@@ -96,41 +97,34 @@ async def create(services: Services, actor: Actor, document: JSONObject, rules: 
 async def _create(
     services: Services, actor: Actor, document: JSONObject, rules: Rules, given: Mapping[str, str]
 ) -> WorkflowView:
+    submitted = SubmittedWorkflow(actor.account_id, document, given_secrets=given)
     while True:
-        checked, readings = await check(services, actor.account_id, document, rules, given_secrets=given)
-        check_agent(actor, document, readings)
+        checked = await check(services, submitted, rules)
+        check_agent(actor, document, checked.readings)
         async with services.database.transaction() as connection:
             # A copy that lacks a secret is a draft. Other secrets that were deleted meanwhile are missing,
             # too.
             lacking = any(warning.code == "unknown_secret" for warning in checked.warnings)
-            others = set(readings.secrets) - given.keys()
+            others = set(checked.readings.secrets) - given.keys()
             if lacking or await secrets.hold(connection, actor.account_id, others):
                 await secrets.add(connection, services.keyring, actor, given)
                 created = await automations.create(
-                    connection, services.keyring, actor, checked.definition, checked.status, readings,
+                    connection, services.keyring, actor, checked,
                     template_id=document.get("template_id"), most=services.settings.max_workflows,
                 )  # fmt: skip
                 return await _view(connection, services, actor.account_id, created, checked)
 
 
 async def change(
-    services: Services,
-    actor: Actor,
-    automation_id: UUID,
-    changes: JSONObject,
-    *,
-    rules: Rules,
-    expected_version: int | None,
+    services: Services, editor: Editor, automation_id: UUID, changes: JSONObject
 ) -> WorkflowView:
     """Store a new version with these fields changed; the absent ones stay.
 
     Args:
         services: of the application.
-        actor: the owner of the workflow, and author of the change.
+        editor: the author of the change.
         automation_id: the workflow.
         changes: fields of a definition, and `status`; read-only ones are ignored.
-        rules: the rules for the result.
-        expected_version: the version that the change is meant for, if the client named one.
 
     Raises:
         NotFound: unknown, or another account's.
@@ -144,23 +138,13 @@ async def change(
     async def make_document(_: Connection, current: CurrentWorkflow) -> JSONObject:
         return {**current.definition, "status": current.status, **changes}
 
-    wanted_rules = None if changes in ({"status": "paused"}, {"status": "draft"}) else rules
-    edit = Edit("workflow.updated", {})
-    async with services.saves.hold(actor.account_id):
-        return await _replace(
-            services, actor, automation_id, make_document, edit, wanted_rules, expected_version
-        )
+    if changes in ({"status": "paused"}, {"status": "draft"}):
+        editor = replace(editor, rules=None)
+    async with services.saves.hold(editor.actor.account_id):
+        return await _replace(services, editor, automation_id, make_document, Edit("workflow.updated", {}))
 
 
-async def restore(
-    services: Services,
-    actor: Actor,
-    automation_id: UUID,
-    version: int,
-    *,
-    rules: Rules,
-    expected_version: int | None,
-) -> WorkflowView:
+async def restore(services: Services, editor: Editor, automation_id: UUID, version: int) -> WorkflowView:
     """Store an earlier definition as a new version; the status stays.
 
     Raises the errors of `change`, and NotFound if there is no such version.
@@ -173,43 +157,43 @@ async def restore(
         }
 
     edit = Edit("workflow.restored", {"restored": version})
-    async with services.saves.hold(actor.account_id):
-        return await _replace(services, actor, automation_id, make_document, edit, rules, expected_version)
+    async with services.saves.hold(editor.actor.account_id):
+        return await _replace(services, editor, automation_id, make_document, edit)
 
 
 async def _replace(
     services: Services,
-    actor: Actor,
+    editor: Editor,
     automation_id: UUID,
     make_document: Callable[[Connection, CurrentWorkflow], Awaitable[JSONObject]],
     edit: Edit,
-    rules: Rules | None,
-    expected_version: int | None,
 ) -> WorkflowView:
     """Store what `make_document` returns for the current workflow; repeat if that changed meanwhile.
 
     Without rules, the definition is the stored one and is not checked.
     """
+    actor, rules = editor.actor, editor.rules
     while True:
         async with services.database.connection() as connection:
             current = await automations.get_current(
-                connection, actor.account_id, automation_id, expected_version
+                connection, actor.account_id, automation_id, editor.expected_version
             )
             wanted = await make_document(connection, current)
-        checked, readings = await _read(services, actor.account_id, wanted, rules, automation_id)
+        submitted = SubmittedWorkflow(actor.account_id, wanted, automation_id)
+        checked = await _read(services, submitted, rules)
         told = _with_differences(edit, current, checked)
         async with services.database.transaction() as connection:
             if told.changes.keys() - {"status", "restored"}:
                 await agents.check_workflow_change(
-                    connection, actor, automation_id, sends_resume_urls=readings.resume_urls
+                    connection, actor, automation_id, sends_resume_urls=checked.readings.resume_urls
                 )
-            held = rules is None or await secrets.hold(connection, actor.account_id, readings.secrets)
+            held = rules is None or await secrets.hold(connection, actor.account_id, checked.readings.secrets)
             if rules is not None:
                 await sub_workflows.check_at_last(
                     connection, actor.account_id, automation_id, checked.definition
                 )
             if held and await automations.replace(
-                connection, actor, automation_id, current.version, checked, readings, told
+                connection, actor, automation_id, current.version, checked, told
             ):
                 return await _view(connection, services, actor.account_id, automation_id, checked)
 
@@ -222,19 +206,14 @@ def _with_differences(edit: Edit, current: CurrentWorkflow, checked: CheckedDefi
     return Edit(edit.action, edit.changes | changes, changed_fields(current.definition, definition))
 
 
-async def _read(
-    services: Services,
-    account_id: UUID,
-    document: JSONObject,
-    rules: Rules | None,
-    automation_id: UUID | None = None,
-) -> tuple[CheckedDefinition, DataReads]:
+async def _read(services: Services, submitted: SubmittedWorkflow, rules: Rules | None) -> CheckedDefinition:
     if rules is not None:
-        return await check(services, account_id, document, rules, automation_id)
+        return await check(services, submitted, rules)
+    document: JSONObject = dict(submitted.document)
     status = document.pop("status")
     definition = Definition.model_validate(document)
-    readings = await checking.readings_of(services.pool, account_id, definition)
-    return CheckedDefinition(definition, status, []), readings
+    readings = await checking.readings_of(services.pool, submitted.account_id, definition)
+    return CheckedDefinition(definition, status, readings)
 
 
 async def _view(

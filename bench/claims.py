@@ -31,8 +31,10 @@ from embedded.report import Report
 from language.definition import Definition
 from migrations.upgrade import upgrade
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.automations import automations, run_targets
+from models.automations.definitions import CheckedDefinition, find_data_reads
 from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 from models.runs import run_work, shifts
@@ -67,7 +69,7 @@ async def new_account(database: Database) -> UUID:
     """Create an account; return its id."""
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        return (await accounts.create_account(connection, email, "-", None, credits_granted=0)).id
+        return (await accounts.create_account(connection, NewAccount(email, "-"))).id
 
 
 async def new_target(
@@ -79,9 +81,9 @@ async def new_target(
         given["concurrency"] = {"limit": limit}
     async with database.transaction() as connection:
         actor = Actor(account_id, "system", name="bench")
-        created = await automations.create(
-            connection, _KEYRING, actor, Definition.model_validate(given), "active"
-        )
+        definition = Definition.model_validate(given)
+        checked = CheckedDefinition(definition, "active", find_data_reads(definition))
+        created = await automations.create(connection, _KEYRING, actor, checked)
         return await run_targets.run_target(connection, account_id, created)
 
 

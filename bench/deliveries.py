@@ -28,6 +28,7 @@ from bench.shapes import SHAPES
 from bench.stack import Stack, unlimited
 from database import Database
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.events.event_data import KeyCreated
 from models.identifiers import new_id
@@ -77,7 +78,7 @@ class Emitter:
         """Create an account that sends everything to the URL; return its id."""
         async with self.database.transaction() as connection:
             account = await accounts.create_account(
-                connection, f"{new_id().hex}@example.com", "-", None, credits_granted=0
+                connection, NewAccount(f"{new_id().hex}@example.com", "-")
             )
             actor = Actor(account.id, "system", name="bench")
             chosen = EndpointSettings(url, ["*"], None, {}, None)

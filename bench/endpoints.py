@@ -40,7 +40,9 @@ from embedded.postgres import Postgres
 from embedded.report import Report
 from migrations.upgrade import upgrade
 from models.accounts import accounts, passwords
+from models.accounts.accounts import NewAccount
 from models.credits import credits
+from models.credits.credits import Booking
 from settings import Rate, Settings
 
 PASSWORD = "correct horse battery staple"
@@ -153,7 +155,9 @@ async def measure_credits(database: Database, owners: list[UUID], workers: int, 
         async with database.connection() as connection:
             while time.perf_counter() < deadline:
                 owner = owners[(number + turn * workers) % len(owners)]
-                await credits.charge(connection, owner, 1, f"bench/{number}/{time.time_ns()}", "bench")
+                await credits.charge(
+                    connection, Booking(owner, 1, f"bench/{number}/{time.time_ns()}", "bench")
+                )
                 turn, done = turn + 1, done + 1
 
     await asyncio.gather(*(work(number) for number in range(workers)))
@@ -186,7 +190,11 @@ async def _measure(arguments: argparse.Namespace, folder: Path, url: str) -> Non
     password_hash = await passwords.hash_password(PASSWORD)
     async with database.transaction() as connection:
         owners = [
-            (await accounts.create_account(connection, f"a{n}@example.com", password_hash, None, 10**9)).id
+            (
+                await accounts.create_account(
+                    connection, NewAccount(f"a{n}@example.com", password_hash, credits=10**9)
+                )
+            ).id
             for n in range(64)
         ]
     settings = Settings(

@@ -54,6 +54,7 @@ from providers import dataset_refresh
 from providers.datasets import installed, ranges
 from providers.ip.kind import KIND
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from providers.sources.base import Context, Fields, LocalSource, Query, RemoteSource, RemoteSpec, json_answer
 from providers.sources.kind import Kind
 from sealing import Keyring, root_keys
@@ -229,7 +230,7 @@ class Bench:
         """Ask, with a deadline, sources of which one hangs for longer than that."""
         async with self._sources([*[DELAY_SECONDS] * (SOURCES - 1), None], timeout=30) as lookups:
             started = time.perf_counter()
-            result = await lookups.lookup("ip", "8.8.8.8", deadline=DEADLINE_SECONDS)
+            result = await lookups.lookup("ip", "8.8.8.8", LookupOptions(deadline=DEADLINE_SECONDS))
             took = time.perf_counter() - started
         statuses = Counter(row["status"] for row in result.reports() if row["name"].startswith("fake"))
         print(

@@ -35,6 +35,7 @@ from bench.monitor_pace import print_pace
 from bench.stack import Runners, Stack, running
 from database import Database
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.identifiers import new_id
 from models.monitors import monitors, runs
@@ -92,7 +93,7 @@ class Watcher:
         """Create an account with enough credits."""
         async with self.database.transaction() as connection:
             email = f"{new_id().hex}@example.com"
-            account = await accounts.create_account(connection, email, "-", None, credits_granted=_CREDITS)
+            account = await accounts.create_account(connection, NewAccount(email, "-", credits=_CREDITS))
         return Actor(account.id, "system", name="bench")
 
     async def monitor(self, actor: Actor, cron: str, targets: Sequence[str]) -> UUID:

@@ -17,7 +17,7 @@ import psutil
 
 from bench.stack import Runners
 from embedded.listener import listen
-from embedded.process import Child
+from embedded.process import Child, ChildSetup
 
 PACKAGES = ("@restatedev/restate-server@1.7.12", "@restatedev/restate-sdk@1.17.2")
 SERVICE = Path(__file__).with_name("restate_service.mjs")
@@ -42,8 +42,12 @@ class Restate:
         [program] = folder.glob("node_modules/@restatedev/restate-server-*/bin/restate-server")
         server = [str(program), "--no-logo", "--node-name", "bench", "--base-dir", str(folder / "data")]
         service = ["node", str(shutil.copy(SERVICE, folder)), echo, str(services)]
-        self._server = Child("restate", server, log=folder / "server.log", environment=environment)
-        self._service = Child("service", service, log=folder / "service.log", environment=environment)
+        self._server = Child(
+            "restate", server, ChildSetup(environment=environment), log=folder / "server.log"
+        )
+        self._service = Child(
+            "service", service, ChildSetup(environment=environment), log=folder / "service.log"
+        )
 
     async def start(self) -> None:
         """Start both, and register the services at the server."""

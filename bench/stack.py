@@ -22,7 +22,7 @@ import settings
 from embedded.first_account import ensure_first_account
 from embedded.listener import listen
 from embedded.postgres import Postgres
-from embedded.process import Child
+from embedded.process import Child, ChildSetup
 from embedded.report import Report
 from embedded.temporal import Temporal
 from migrations.upgrade import upgrade
@@ -84,9 +84,8 @@ class Stack:
             Child(
                 f"api-{number}",
                 [sys.executable, "-m", self._api_module, "api"],
+                ChildSetup(environment=self._environ, stdin=self._listener),
                 log=self._data / "logs" / f"api-{number}.log",
-                environment=self._environ,
-                stdin=self._listener,
             )
             for number in range(count)
         ]
@@ -233,7 +232,7 @@ class Stack:
     def _child(self, name: str, module: str, environ: Mapping[str, str] | None = None) -> Child:
         log = self._data / "logs" / f"{name}.log"
         environment = {**self._environ, **(environ or {})} if environ else self._environ
-        return Child(name, [sys.executable, "-m", module], log=log, environment=environment)
+        return Child(name, [sys.executable, "-m", module], ChildSetup(environment=environment), log=log)
 
 
 class Runners(NamedTuple):

@@ -22,7 +22,7 @@ from embedded.cluster import (
     reachable,
     socket_folder,
 )
-from embedded.process import Child, command_line, stop_leftover
+from embedded.process import Child, ChildSetup, command_line, stop_leftover
 from embedded.report import Report
 from settings import ExitCode, StartError
 
@@ -97,11 +97,9 @@ class Postgres:
         self._child = Child(
             "postgres",
             command,
+            ChildSetup(environment=environment(), user=user, folder=cluster),
             log=self._log,
-            environment=environment(),
             stop_signal=signal.SIGINT,
-            user=user,
-            folder=cluster,
         )
         text = "recovering after a stop that was not clean" if unclean else "starting"
         async with self._report.during("postgres", text):

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -60,6 +61,27 @@ NO_HOME = {"HOME": "/"}
 """The environment of programs of another user, who cannot use our home."""
 
 
+@dataclass(frozen=True, slots=True)
+class ChildSetup:
+    """What a child process gets from its parent.
+
+    Attributes:
+        environment: the whole environment; None for the parent's.
+        user: run as this user (only root can).
+        stdin: its standard input: a file or a socket.
+        folder: its working folder; None for the parent's.
+        executable: the file of its program, if the path in its command cannot reach it.
+        descriptors: our descriptors that it keeps open, under the same numbers.
+    """
+
+    environment: Mapping[str, str] | None = None
+    user: pwd.struct_passwd | None = None
+    stdin: int | IO[Any] | Any = subprocess.DEVNULL
+    folder: Path | None = None
+    executable: Path | None = None
+    descriptors: Sequence[int] = ()
+
+
 class Child:
     """One child process, in a session of its own so that the terminal's Ctrl-C does not reach it."""
 
@@ -67,40 +89,25 @@ class Child:
         self,
         name: str,
         command: Sequence[str],
+        setup: ChildSetup | None = None,
         *,
         log: Path,
-        environment: Mapping[str, str] | None = None,
         stop_signal: signal.Signals = signal.SIGTERM,
-        user: pwd.struct_passwd | None = None,
-        stdin: int | IO[Any] | Any = subprocess.DEVNULL,
-        folder: Path | None = None,
-        executable: Path | None = None,
-        descriptors: Sequence[int] = (),
     ) -> None:
         """Describe the child; `start` starts it.
 
         Args:
             name: the name for people.
             command: its program and arguments.
+            setup: what it gets from this process.
             log: receives its output, appended.
-            environment: the whole environment; None for the parent's.
             stop_signal: asks it to stop in an orderly way; also sent by the kernel when the parent dies.
-            user: run as this user (only root can).
-            stdin: its standard input: a file or a socket.
-            folder: its working folder; None for the parent's.
-            executable: the file of its program, if the path in `command` cannot reach it.
-            descriptors: our descriptors that it keeps open, under the same numbers.
         """
         self.name = name
         self.command = list(command)
         self.log = log
-        self._environment = environment
+        self._setup = setup or ChildSetup()
         self._stop_signal = stop_signal
-        self._user = user
-        self._stdin = stdin
-        self._folder = folder
-        self._executable = executable
-        self._descriptors = descriptors
         self._process: asyncio.subprocess.Process | None = None
         self._log_start = 0
         self._log_read = 0
@@ -114,24 +121,25 @@ class Child:
     async def start(self) -> None:
         """Start the process. Call it on the main thread."""
         self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        environment = dict(os.environ if self._environment is None else self._environment)
+        setup = self._setup
+        environment = dict(os.environ if setup.environment is None else setup.environment)
         environment[SUPERVISOR] = str(os.getpid())
-        if self._user is not None:
+        if setup.user is not None:
             environment |= NO_HOME
         with self.log.open("ab") as log:
             self._log_start = self._log_read = log.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *self.command,
-                stdin=self._stdin,
+                stdin=setup.stdin,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment,
-                cwd=self._folder,
-                executable=self._executable,
-                pass_fds=self._descriptors,
+                cwd=setup.folder,
+                executable=setup.executable,
+                pass_fds=setup.descriptors,
                 start_new_session=True,
                 preexec_fn=bound_to_parent(self._stop_signal),
-                **as_user(self._user),
+                **as_user(setup.user),
             )
 
     async def wait(self) -> int:

@@ -23,7 +23,7 @@ from embedded.first_account import ensure_first_account
 from embedded.folder import RunningStack
 from embedded.listener import listen
 from embedded.postgres import Postgres
-from embedded.process import Child, cap_log, command_line, stop_leftover
+from embedded.process import Child, ChildSetup, cap_log, command_line, stop_leftover
 from embedded.process_supervisor import ProcessSupervisor
 from embedded.readiness import until_complete, until_served
 from embedded.report import Report
@@ -256,12 +256,14 @@ class Stack:
         return Child(
             name,
             program.command,
+            ChildSetup(
+                environment=inherited | program.environment | (environment or {}),
+                user=self._access.user,
+                stdin=stdin,
+                executable=program.executable,
+                descriptors=self._access.descriptors,
+            ),
             log=self._log(name),
-            environment=inherited | program.environment | (environment or {}),
-            stdin=stdin,
-            user=self._access.user,
-            executable=program.executable,
-            descriptors=self._access.descriptors,
         )
 
     def _log(self, name: str) -> Path:

@@ -21,7 +21,7 @@ from temporalio.service import RPCError
 import logs
 from embedded.cluster import account, runnable
 from embedded.folder import write_private
-from embedded.process import Child, command_line, stop_leftover
+from embedded.process import Child, ChildSetup, command_line, stop_leftover
 from embedded.report import Report
 from embedded.temporal_binary import obtain
 from embedded.temporal_pages import Pages
@@ -134,9 +134,8 @@ class Temporal:
         self._child = Child(
             "temporal",
             self._command(program),
+            ChildSetup(environment=_environment(), user=user),
             log=self._log,
-            environment=_environment(),
-            user=user,
         )
         self._held.close()
         if self._pages is not None:

@@ -16,7 +16,9 @@ from models.errors import DomainError
 from models.lookups.lookups import AllProvidersFailed
 from providers.company.kind import PEOPLE
 from providers.lookup.billing import Payer
+from providers.lookup.composition import Selection
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from providers.websearch.kind import SHOWN, cut
 
 
@@ -41,9 +43,8 @@ async def look_up(
         result = await lookups.lookup(
             step.kind,
             query,
+            LookupOptions(Selection(step.config.fields, limit=PEOPLE if step.kind == "company" else None)),
             pointer=step.config.pointer,
-            fields=step.config.fields,
-            limit=PEOPLE if step.kind == "company" else None,
             payer=payer,
         )
     except ExpressionError as error:

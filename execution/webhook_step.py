@@ -19,6 +19,7 @@ from outbound import chain
 from outbound.client import Outbound
 from outbound.errors import OutboundError
 from outbound.memory import Reservation
+from outbound.requests import OutgoingRequest
 from outbound.response import Answer
 
 _RETRIED_STATUSES = frozenset({408, 425, 429, *range(500, 600)})
@@ -102,23 +103,23 @@ async def send(
         headers = _headers(request.headers, call.id, request.body)
         if config.follow_redirects or chain.may_start_runs(request.url):
             headers = chain.with_depth(headers, await depth())
-        answer = await outbound.send(
+        outgoing = OutgoingRequest(
             request.method,
             request.url,
-            headers=headers,
-            body=_encoded(request.body),
+            headers,
+            body=_encode_body(request.body),
             timeout=config.timeout,
             follow_redirects=_MAX_REDIRECTS if config.follow_redirects else 0,
             owner=str(call.account_id),
-            room=room,
         )
+        answer = await outbound.send(outgoing, room)
     except ExpressionError as error:
         return unevaluated_attempt(error, sent)
     except OutboundError as error:
         message = secrets.redaction.text(str(error))
         return failed_attempt(error.code, message, sent, retryable=error.code not in _FINAL_FAULTS)
     if config.is_success(answer.status):
-        output: Any = {"status": answer.status, "headers": answer.headers, "body": _decoded(answer)}
+        output: Any = {"status": answer.status, "headers": answer.headers, "body": _decode_body(answer)}
         return AttemptResult(sent, secrets.redaction.apply(output))
     room.release()
     refused = failed_attempt("http_status", f"The endpoint answered {answer.status}.", sent)
@@ -141,13 +142,13 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode() if value is not None else ""
 
 
-def _encoded(body: Any) -> bytes | None:
+def _encode_body(body: Any) -> bytes | None:
     if body is None:
         return None
     return body.encode() if isinstance(body, str) else orjson.dumps(body)
 
 
-def _decoded(answer: Answer) -> Any:
+def _decode_body(answer: Answer) -> Any:
     """Return the body as JSON if it is declared and valid, and not too deep, else as text; None if empty."""
     if not answer.body:
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
@@ -22,10 +22,8 @@ import httpx
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from outbound import chain
 from outbound.concurrency import ConcurrencyLimiter
 from outbound.errors import (
-    BadResponse,
     OutboundError,
     TimedOut,
     TooLarge,
@@ -35,19 +33,24 @@ from outbound.faults import error_for
 from outbound.guard import (
     GuardedResolver,
     SystemResolver,
-    check_headers,
     guarded_sockets,
-    parse_url,
 )
 from outbound.hosts import HANGING_SECONDS, HostLimiter
 from outbound.lease import Free, Lease, LeaseLost
 from outbound.memory import CALL_BYTES, MemoryBudget, Reservation
+from outbound.requests import (
+    MAX_REDIRECTS,
+    Hop,
+    OutgoingRequest,
+    build_first_hop,
+    find_redirect,
+    follow_redirect,
+)
 from outbound.response import Answer, ReadLimits, read_body, read_headers
 from outbound.transport import Transport
 from settings import Settings
 
 USER_AGENT = "vedette/0.1"
-MAX_REDIRECTS = 5
 _MAX_CALLS = 512
 # The share of all places that an owner can use at a host that keeps hanging.
 _HANGING_PART = 16
@@ -62,12 +65,6 @@ _STALL_SECONDS = 30
 _LEASE_SECONDS = 0.25
 # The read buffer of an answer; twice that much is read before the caller takes it.
 _READ_BYTES = CALL_BYTES // 2
-
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# Headers that are kept on a redirect to another origin. Any other header may be a credential.
-_HARMLESS_HEADERS = frozenset(
-    {"accept", "accept-language", "content-type", "user-agent", chain.HEADER.lower()}
-)
 
 
 class Outbound:
@@ -156,37 +153,11 @@ class Outbound:
             )
         return self._clients[name]
 
-    async def send(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        headers_at_start: Callable[[], Mapping[str, str]] | None = None,
-        body: bytes | None = None,
-        timeout: float = 15,
-        max_bytes: int = _MEBIBYTE,
-        truncate: bool = False,
-        follow_redirects: int = 0,
-        owner: str = "",
-        room: Reservation | None = None,
-    ) -> Answer:
+    async def send(self, request: OutgoingRequest, room: Reservation | None = None) -> Answer:
         """Call a URL that a user chose. Every status, 5xx included, is an answer and not an error.
 
         Args:
-            method: the HTTP method.
-            url: an absolute http or https URL.
-            headers: sent unchanged, except for Accept-Encoding, which the client sets.
-            headers_at_start: returns further headers when the call begins, such as a signature with the time.
-            body: sent unchanged.
-            timeout: seconds for the whole exchange with its redirects, from its start; waiting for room is
-                not counted.
-            max_bytes: the most bytes of the decompressed body.
-            truncate: cut a longer body instead of raising `TooLarge`. A body that breaks off, is unreadable
-                or late is left empty, and the status is the answer.
-            follow_redirects: the most redirects, at most 5. With 0 the redirect itself is the answer. Each
-                hop is guarded; to another origin only harmless headers are sent.
-            owner: the owner of the call.
+            request: the request.
             room: for the answer, from `memory`; the caller releases it when it no longer holds the answer.
                 After an error it is released. Without it, room is given back when this returns.
 
@@ -195,32 +166,31 @@ class Outbound:
             LeaseLost: the lease was lost while the call waited for its turn.
         """
         lease, session = self.lease(), self._session("user", guarded=True)
-        target = parse_url(url, self._allowed)
-        sent = _checked_headers(headers or {})
-        left = min(follow_redirects, MAX_REDIRECTS)
-        kept = room or self.memory.reservation()
+        hop = build_first_hop(request, self._allowed)
+        left = min(request.follow_redirects, MAX_REDIRECTS)
+        held = room or self.memory.reservation()
         answered = False
         try:
-            async with self._begun(owner, target, timeout, kept, lease) as clock:
-                limits = ReadLimits(max_bytes, truncate, kept, clock)
-                if headers_at_start is not None:
-                    sent |= headers_at_start()
+            async with self._call_begun(request.owner, hop.url, request.timeout, held, lease) as clock:
+                limits = ReadLimits(request.max_bytes, request.truncate, held, clock)
+                if request.headers_at_start is not None:
+                    hop = hop._replace(headers={**hop.headers, **request.headers_at_start()})
                 while True:
-                    answer = await self._exchange(session, method, target, sent, body, limits)
-                    location = answer.headers.get("location")
-                    if not follow_redirects or answer.status not in _REDIRECTS or not location:
+                    answer = await self._exchange(session, hop, limits)
+                    location = find_redirect(answer)
+                    if not request.follow_redirects or location is None:
                         answered = True
                         return answer
                     if left == 0:
-                        raise TooManyRedirects(f"More than {follow_redirects} redirects.")
+                        raise TooManyRedirects(f"More than {request.follow_redirects} redirects.")
                     left -= 1
-                    method, target, sent, body = self._next_hop(answer, location, method, target, sent, body)
+                    hop = follow_redirect(hop, answer.status, location, self._allowed)
         finally:
             if room is None or not answered:
-                kept.release()
+                held.release()
 
     @contextlib.asynccontextmanager
-    async def _begun(
+    async def _call_begun(
         self, owner: str, target: URL, timeout: float, room: Reservation, lease: Lease | None = None
     ) -> AsyncGenerator[asyncio.Timeout]:
         """Wait for a place and room, then allow `timeout` seconds; record whether the host hangs.
@@ -299,28 +269,6 @@ class Outbound:
         trusted = self._settings.provider(name).base_url is not None
         return self._session(f"provider:{name}", guarded=not trusted)
 
-    def _next_hop(
-        self,
-        answer: Answer,
-        location: str,
-        method: str,
-        target: URL,
-        headers: dict[str, str],
-        body: bytes | None,
-    ) -> tuple[str, URL, dict[str, str], bytes | None]:
-        """Return the request that follows a redirect (RFC 9110, section 15.4)."""
-        try:
-            joined = target.join(URL(location))
-        except ValueError:
-            raise BadResponse("The redirect does not lead to a URL.") from None
-        following = parse_url(str(joined), self._allowed)
-        if answer.status == 303 or (answer.status in (301, 302) and method.upper() == "POST"):
-            method, body = "HEAD" if method.upper() == "HEAD" else "GET", None
-            headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
-        if following.origin() != target.origin():
-            headers = {name: value for name, value in headers.items() if name.lower() in _HARMLESS_HEADERS}
-        return method, following, headers, body
-
     async def _exchange_for_provider(
         self,
         session: aiohttp.ClientSession,
@@ -331,24 +279,15 @@ class Outbound:
     ) -> Answer:
         url = URL(str(request.url))
         with self.memory.reservation() as room:
-            async with self._begun(owner, url, timeout, room) as clock:
+            async with self._call_begun(owner, url, timeout, room) as clock:
                 limits = ReadLimits(max_bytes, False, room, clock)
-                return await self._exchange(
-                    session, request.method, url, request.headers, request.content or None, limits
-                )
+                hop = Hop(request.method, url, request.headers, request.content or None)
+                return await self._exchange(session, hop, limits)
 
-    async def _exchange(
-        self,
-        session: aiohttp.ClientSession,
-        method: str,
-        url: URL,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        limits: ReadLimits,
-    ) -> Answer:
+    async def _exchange(self, session: aiohttp.ClientSession, hop: Hop, limits: ReadLimits) -> Answer:
         try:
             async with session.request(
-                method, url, headers=headers, data=body, allow_redirects=False
+                hop.method, hop.url, headers=hop.headers, data=hop.body, allow_redirects=False
             ) as response:
                 try:
                     content, truncated = await read_body(response, limits)
@@ -362,11 +301,11 @@ class Outbound:
                         raise
                     response.close()
                     content, truncated = b"", True
-                return Answer(response.status, read_headers(response), content, truncated, str(url))
+                return Answer(response.status, read_headers(response), content, truncated, str(hop.url))
         except OutboundError:
             raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise error_for(error, url.raw_host) from error
+            raise error_for(error, hop.url.raw_host) from error
 
     def _session(self, pool: str, *, guarded: bool) -> aiohttp.ClientSession:
         session = self._sessions.get(pool)
@@ -397,8 +336,3 @@ def _hung(clock: asyncio.Timeout, timeout: float) -> bool:
     """Return whether a call has taken so long, without waits for room, that its host counts as hanging."""
     ends = clock.when()
     return ends is not None and asyncio.get_running_loop().time() - (ends - timeout) > HANGING_SECONDS
-
-
-def _checked_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    check_headers(headers)
-    return {name: value for name, value in headers.items() if name.lower() != "accept-encoding"}

@@ -33,7 +33,7 @@ from providers.datasets.downloads import (
     remember,
     remembered,
 )
-from providers.datasets.installed import Installed
+from providers.datasets.installed import Installed, Provenance
 from providers.registry import DATASETS
 from settings import Settings
 
@@ -160,11 +160,7 @@ async def _install(dataset: Dataset, download: Download, tools: Tools) -> FetchR
     _check_size(files, installed.whole(data, dataset.name))
     if time.monotonic() - started > 2:
         tools.report(f"{dataset.name}: built in {time.monotonic() - started:.0f} s")
-    await asyncio.to_thread(
-        installed.install,
-        data,
-        dataset.name,
-        files,
+    provenance = Provenance(
         source=download.origin,
         version=download.version,
         licence=download.licence,
@@ -172,6 +168,7 @@ async def _install(dataset: Dataset, download: Download, tools: Tools) -> FetchR
         address=download.address,
         mirror=download.mirror,
     )
+    await asyncio.to_thread(installed.install, data, dataset.name, files, provenance)
     return FetchResult(dataset.name, "installed", download.version, f"from {download.origin}")
 
 

@@ -19,8 +19,10 @@ import logs
 from models.errors import DomainError, InsufficientCredits, Invalid
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.billing import Payer
+from providers.lookup.composition import Selection
 from providers.lookup.coverage import credits_for_query
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from providers.lookup.result import LookupResult
 from providers.registry import KINDS
 from services.targets import LONGEST
@@ -212,7 +214,7 @@ class BulkSearch:
         try:
             async with self._places.taken(str(self._payer.account_id)):
                 result = await self._lookups.lookup(
-                    asked.kind, query.text, fields=asked.fields, max_age=asked.max_age
+                    asked.kind, query.text, LookupOptions(Selection(asked.fields), asked.max_age)
                 )
                 # A lookup answered from local data did not yield to the event loop.
                 await asyncio.sleep(0)

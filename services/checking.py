@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 from uuid import UUID
 
@@ -13,9 +14,8 @@ from language.steps import EmitStep
 from language.validation.definition import MAX_FINDINGS, Report
 from language.validation.doubts import Answers
 from models.accounts import secrets
-from models.automations import automations, definitions, templates
-from models.automations.automations import DataReads
-from models.automations.definitions import READ_ONLY, LookupFields, Rules
+from models.automations import definitions, templates
+from models.automations.definitions import READ_ONLY, DataReads, LookupFields, Rules
 from models.identifiers import parse_id
 from models.monitors import monitors
 from models.webhooks import endpoints
@@ -46,15 +46,25 @@ class CheckResult(NamedTuple):
     readings: DataReads | None
 
 
+@dataclass(frozen=True, slots=True)
+class SubmittedWorkflow:
+    """A document that is to be saved as a workflow.
+
+    Attributes:
+        account_id: the owner.
+        document: JSON, of any shape.
+        automation_id: the workflow that it will be stored as; None for a new one.
+        given_secrets: secrets that come with the document, by name.
+    """
+
+    account_id: UUID
+    document: Any
+    automation_id: UUID | None = None
+    given_secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
 async def check(
-    pool: ProcessPool,
-    database: Database,
-    keyring: Keyring,
-    account_id: UUID,
-    document: Any,
-    rules: Rules,
-    automation_id: UUID | None = None,
-    given_secrets: Mapping[str, str] | None = None,
+    pool: ProcessPool, database: Database, keyring: Keyring, submitted: SubmittedWorkflow, rules: Rules
 ) -> CheckResult:
     """Check a document of an account, whatever permissions its author has.
 
@@ -64,16 +74,14 @@ async def check(
         pool: runs the check.
         database: holds the objects that the document names.
         keyring: opens the secret that signs the workflow's events.
-        account_id: the owner.
-        document: JSON, of any shape.
+        submitted: the document.
         rules: the limits that it must meet.
-        automation_id: the workflow that it will be stored as; None for a new one.
-        given_secrets: secrets that come with the document, by name.
 
     Raises:
         PoolBusy, WorkLost: it was not started in time, or its process ended.
     """
-    given_secrets = given_secrets or {}
+    account_id, automation_id = submitted.account_id, submitted.automation_id
+    document, given_secrets = submitted.document, submitted.given_secrets
     async with database.connection() as connection:
         names = await secrets.list_names(connection, account_id) | given_secrets.keys()
         given = templates.fill_in(document, names) if automation_id is None else document
@@ -89,7 +97,7 @@ async def check(
             *await sub_workflows.errors_of(connection, account_id, automation_id, given),
         ]
     known = (names, rules.networks, rules.lookup_fields, rules.answers)
-    found: CheckResult = await pool.run(account_id, None, _found, given, *known)
+    found: CheckResult = await pool.run(account_id, None, _check_document, given, *known)
     errors = [*found.report.errors, *unknown]
     if is_copy and len(errors) < MAX_FINDINGS and all(error.code in _LACKING for error in errors):
         found = await _of_copy(pool, account_id, given, found, errors)
@@ -188,7 +196,7 @@ async def readings_of(pool: ProcessPool, account_id: UUID, definition: Definitio
     return await pool.run(account_id, None, _readings, definition)
 
 
-def _found(
+def _check_document(
     ask: Ask,
     document: Any,
     names: Collection[str],
@@ -198,9 +206,9 @@ def _found(
 ) -> CheckResult:
     report = definitions.validate(document, names, networks, fields, answers)
     return CheckResult(
-        report, None if report.definition is None else automations.find_data_reads(report.definition)
+        report, None if report.definition is None else definitions.find_data_reads(report.definition)
     )
 
 
 def _readings(ask: Ask, definition: Definition) -> DataReads:
-    return automations.find_data_reads(definition)
+    return definitions.find_data_reads(definition)

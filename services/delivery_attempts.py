@@ -17,6 +17,7 @@ from outbound import chain
 from outbound.client import Outbound
 from outbound.errors import OutboundError
 from outbound.lease import LeaseLost
+from outbound.requests import OutgoingRequest
 from outbound.response import Answer
 from outbound.signing import signed_headers
 from sealing import Keyring, UnsealError
@@ -86,10 +87,10 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
             secrets = sending.secrets_at(began_at)
             return signed_headers(secrets, str(delivery.event_id), int(began_at.timestamp()), body)
 
-        answer = await outbound.send(
+        request = OutgoingRequest(
             "POST",
             delivery.url,
-            headers=headers,
+            headers,
             headers_at_start=sign,
             body=body,
             timeout=SECONDS,
@@ -99,6 +100,7 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
             # the others.
             owner=f"deliveries/{delivery.endpoint_id}",
         )
+        answer = await outbound.send(request)
         fault = _judge(answer.status)
     except OutboundError as error:
         fault = _Fault(error.code, str(error))

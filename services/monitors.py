@@ -12,7 +12,8 @@ from models.errors import Conflict, FieldError
 from models.lists.lists import TargetType
 from models.monitors.defaults import DEFAULTS
 from models.monitors.fields import Known, known_fields, unmatched, watch
-from models.monitors.monitors import LockedMonitor, MonitorSettings, MonitorView
+from models.monitors.monitor_views import MonitorView
+from models.monitors.monitors import LockedMonitor, MonitorSettings
 from models.monitors.results import Result
 from models.schedules.calendars import Calendar
 from models.schedules.schedules import cron_errors, timezone_errors

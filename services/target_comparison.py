@@ -20,7 +20,7 @@ from models.monitors.fields import known_fields, watch
 from models.monitors.first_hearing import Dating
 from models.monitors.queue import Chunk, TargetResult
 from models.monitors.snapshots import Snapshot, carry_over, content_hash
-from providers.lookup.composition import compose
+from providers.lookup.composition import Selection, compose
 from providers.lookup.coverage import answering, is_heard_of, silences
 from providers.lookup.replay import WHOLE, editions, filled_up, retell, said
 from providers.lookup.result import REFUSING, LookupResult, SourceResults, outcome_of, suppressed
@@ -194,7 +194,7 @@ class Watching:
         self, query: Query, result: LookupResult, last: Snapshot | None, moment: datetime
     ) -> dict[str, Any]:
         outcomes = filled_up(result.outcomes, {} if last is None else last.said)
-        return compose(self.kind, query, outcomes, moment, limit=WHOLE).data
+        return compose(self.kind, query, outcomes, moment, Selection(limit=WHOLE)).data
 
 
 def _text(value: Any) -> str:

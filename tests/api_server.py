@@ -23,7 +23,7 @@ from api.deps import Services
 from api.http.protocol import BoundedHttp
 from api.http.routetable import RouteTable
 from models.accounts import accounts, keys, sessions
-from models.accounts.accounts import Account
+from models.accounts.accounts import Account, NewAccount
 from models.accounts.keys import Scope
 from models.audit import Actor
 from services.event_checks import EventChecks
@@ -118,7 +118,7 @@ class Api:
         settings, database = self.services.settings, self.services.database
         async with database.transaction() as connection:
             account = await accounts.create_account(
-                connection, f"{uuid4().hex}@example.com", _PASSWORD_HASH, "Test", credits
+                connection, NewAccount(f"{uuid4().hex}@example.com", _PASSWORD_HASH, "Test", credits=credits)
             )
             system = Actor(account.id, "system", name="system")
             _, secret = await keys.create_key(connection, system, "test", scopes, None)

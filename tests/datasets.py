@@ -12,6 +12,7 @@ from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
 from providers.datasets import installed, ranges
+from providers.datasets.installed import Provenance
 from tests.darkweb.victims import install_victims, victim
 
 # The records have the form of the published files.
@@ -81,7 +82,9 @@ def write_cities(data: Path, records: Mapping[str, dict[str, Any]], *, version: 
     files = {role: folder / f"{role}.new" for role in ("ipv4", "ipv6")}
     write_mmdb(files["ipv4"], 4, records)
     write_mmdb(files["ipv6"], 6, records)
-    installed.install(data, "dbip-city", files, source="db-ip.com", version=version, licence="CC BY 4.0")
+    installed.install(
+        data, "dbip-city", files, Provenance(source="db-ip.com", version=version, licence="CC BY 4.0")
+    )
 
 
 def write_networks(data: Path, rows: list[tuple[str, str, str]], *, version: str = "small") -> None:
@@ -90,7 +93,9 @@ def write_networks(data: Path, rows: list[tuple[str, str, str]], *, version: str
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "table.new"
     ranges.write(path, [ranges.Range(packed(first), packed(last), label) for first, last, label in rows])
-    installed.install(data, "asn", {"table": path}, source="iptoasn.com", version=version, licence="PDDL 1.0")
+    installed.install(
+        data, "asn", {"table": path}, Provenance(source="iptoasn.com", version=version, licence="PDDL 1.0")
+    )
 
 
 # One network for each table of the lists. None holds an address of the tables above.
@@ -115,7 +120,9 @@ def write_lists(data: Path) -> None:
             ranges.write(
                 files[role], [ranges.Range(n[0].packed, n[-1].packed, label) for n, label in networks]
             )
-        installed.install(data, name, files, source=name, version="2026-11-21", licence="public domain")
+        installed.install(
+            data, name, files, Provenance(source=name, version="2026-11-21", licence="public domain")
+        )
 
 
 def write_titles(data: Path) -> None:
@@ -123,7 +130,10 @@ def write_titles(data: Path) -> None:
     path = installed.folder(data) / "titles.new"
     path.write_bytes(orjson.dumps({"example": "Example"}))
     installed.install(
-        data, "breaches", {"titles": path}, source="breaches", version="2026-11-21", licence="CC BY 4.0"
+        data,
+        "breaches",
+        {"titles": path},
+        Provenance(source="breaches", version="2026-11-21", licence="CC BY 4.0"),
     )
 
 

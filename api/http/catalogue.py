@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from models.errors import FieldError
 
 Place = Literal["answers", "fields", "warnings", "runs"]
 
@@ -74,27 +77,39 @@ def type_of(address: str, code: str) -> str:
     return f"{address}/errors/{code}"
 
 
-def problem_body(
-    address: str,
-    code: str,
-    status: int,
-    message: str,
-    *,
-    instance: str,
-    request_id: str,
-    details: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class ProblemReport:
+    """A problem to answer a request with.
+
+    Attributes:
+        status: the HTTP status.
+        code: in the catalogue.
+        message: for people.
+        headers: of the answer.
+        field_errors: what is wrong with the input.
+        details: further members of the document.
+    """
+
+    status: int
+    code: str
+    message: str
+    headers: Mapping[str, str] | None = None
+    field_errors: Sequence[FieldError] = ()
+    details: Mapping[str, Any] | None = None
+
+
+def problem_body(problem: ProblemReport, address: str, *, instance: str, request_id: str) -> dict[str, Any]:
     """Return the members of a problem document."""
     return {
-        "type": type_of(address, code),
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": message,
+        "type": type_of(address, problem.code),
+        "title": HTTPStatus(problem.status).phrase,
+        "status": problem.status,
+        "detail": problem.message,
         "instance": instance,
-        "code": code,
-        "message": message,
+        "code": problem.code,
+        "message": problem.message,
         "request_id": request_id,
-        **(details or {}),
+        **(problem.details or {}),
     }
 
 
@@ -111,15 +126,8 @@ def example_of(entry: Entry, address: str) -> dict[str, Any]:
         found |= {name: value for name, value in where.items() if value is not None}
         code, status, details = "invalid_input", 400, {"errors": [found]}
         message = f"{entry.parameter or entry.pointer or '/'}: {message}"
-    return problem_body(
-        address,
-        code,
-        status,
-        message,
-        instance="/api/…",
-        request_id="4f0c9d2ab31e5d7f6a80c1e2",
-        details=details,
-    )
+    problem = ProblemReport(status, code, message, details=details)
+    return problem_body(problem, address, instance="/api/…", request_id="4f0c9d2ab31e5d7f6a80c1e2")
 
 
 def page() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -18,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import logs
 from api.context import context_of
-from api.http.catalogue import problem_body
+from api.http.catalogue import ProblemReport, problem_body
 from api.http.validation import field_errors
 from api.problems import Problem
 from database import AWAY
@@ -95,33 +94,17 @@ class ProblemDocument(BaseModel):
     errors: list[FieldProblem] | None = Field(None, description="What is wrong with the input, all at once.")
 
 
-def problem_response(
-    scope: Scope,
-    status: int,
-    code: str,
-    message: str,
-    *,
-    headers: Mapping[str, str] | None = None,
-    field_errors: Sequence[errors.FieldError] = (),
-    details: Mapping[str, Any] | None = None,
-) -> Response:
+def problem_response(scope: Scope, problem: ProblemReport) -> Response:
     """Return the problem document as an answer, and log its code."""
-    context = context_of(scope)
-    body = problem_body(
-        scope["state"]["address"],
-        code,
-        status,
-        message,
-        instance=_TOKEN_IN_PATH.sub(r"\1***", scope.get("raw_path", b"").decode("latin-1")),
-        request_id=context.request_id,
-        details=details,
-    )
-    if field_errors:
-        body["errors"] = [_field_problem(error) for error in field_errors]
+    status, address = problem.status, scope["state"]["address"]
+    instance = _TOKEN_IN_PATH.sub(r"\1***", scope.get("raw_path", b"").decode("latin-1"))
+    body = problem_body(problem, address, instance=instance, request_id=context_of(scope).request_id)
+    if problem.field_errors:
+        body["errors"] = [_field_problem(error) for error in problem.field_errors]
     log = _log.error if status == HTTPStatus.INTERNAL_SERVER_ERROR else _log.info
-    log("problem", status=status, code=code, method=scope["method"], path=body["instance"])
+    log("problem", status=status, code=problem.code, method=scope["method"], path=instance)
     return Response(
-        orjson.dumps(body, default=str), status, headers=dict(headers or {}), media_type=MEDIA_TYPE
+        orjson.dumps(body, default=str), status, headers=dict(problem.headers or {}), media_type=MEDIA_TYPE
     )
 
 
@@ -152,10 +135,15 @@ def _model_error(request: Request, error: Exception) -> Response:
         headers = {"WWW-Authenticate": 'Signature realm="vedette"'}
     elif isinstance(error, idempotency.InProgress):
         headers = {"Retry-After": "1"}
-    return problem_response(
-        request.scope, status, error.code, error.message, headers=headers, details=error.details,
+    problem = ProblemReport(
+        status,
+        error.code,
+        error.message,
+        headers=headers,
+        details=error.details,
         field_errors=error.errors if isinstance(error, errors.Invalid) else (),
-    )  # fmt: skip
+    )
+    return problem_response(request.scope, problem)
 
 
 def _challenge(scope: Scope) -> str:
@@ -173,10 +161,10 @@ def _challenge(scope: Scope) -> str:
 def _http_error(request: Request, error: Exception) -> Response:
     error = cast(HTTPException, error)
     if isinstance(error, Problem):
-        return problem_response(
-            request.scope, error.status_code, error.code, error.detail, headers=error.headers,
-            field_errors=error.errors,
-        )  # fmt: skip
+        problem = ProblemReport(
+            error.status_code, error.code, error.detail, headers=error.headers, field_errors=error.errors
+        )
+        return problem_response(request.scope, problem)
     status, headers, message = error.status_code, dict(error.headers or {}), str(error.detail)
     if status == HTTPStatus.NOT_FOUND:
         message = "There is nothing at this path."
@@ -185,24 +173,27 @@ def _http_error(request: Request, error: Exception) -> Response:
         headers["Allow"] = ", ".join(allowed)
         message = f"This path answers {headers['Allow']}."
     code = _CODE_OF.get(status, "invalid_request")
-    return problem_response(request.scope, status, code, message, headers=headers)
+    return problem_response(request.scope, ProblemReport(status, code, message, headers=headers))
 
 
 def _validation_error(request: Request, error: Exception) -> Response:
     found = cast(RequestValidationError, error)
     if any(item["loc"][0] == "path" for item in found.errors()):
-        return problem_response(request.scope, 404, "not_found", "There is nothing with this id.")
+        return problem_response(
+            request.scope, ProblemReport(404, "not_found", "There is nothing with this id.")
+        )
     listed = field_errors(found.errors(), found.body)
     message = "; ".join(f"{e.parameter or e.pointer or '/'}: {e.message}" for e in listed[:3])
-    return problem_response(request.scope, 400, "invalid_input", message, field_errors=listed)
+    problem = ProblemReport(400, "invalid_input", message, field_errors=listed)
+    return problem_response(request.scope, problem)
 
 
 def _database_error(request: Request, error: Exception) -> Response:
     _log.warning("database_unavailable", error=type(error).__name__, reason=str(error))
-    return problem_response(
-        request.scope, 503, "database_unavailable", "The database is away; try again shortly.",
-        headers={"Retry-After": "2"},
-    )  # fmt: skip
+    problem = ProblemReport(
+        503, "database_unavailable", "The database is away; try again shortly.", headers={"Retry-After": "2"}
+    )
+    return problem_response(request.scope, problem)
 
 
 def _engine_error(request: Request, error: Exception) -> Response:
@@ -210,16 +201,22 @@ def _engine_error(request: Request, error: Exception) -> Response:
     if status not in _ENGINE_AWAY:
         raise error
     _log.warning("engine_unavailable", status=status.name)
-    return problem_response(
-        request.scope, 503, "engine_unavailable", "The workflow engine is away; try again shortly.",
+    problem = ProblemReport(
+        503,
+        "engine_unavailable",
+        "The workflow engine is away; try again shortly.",
         headers={"Retry-After": "2"},
-    )  # fmt: skip
+    )
+    return problem_response(request.scope, problem)
 
 
 def unexpected(scope: Scope) -> Response:
     """Return the answer to a bug: only the request id, which leads to the log."""
     return problem_response(
-        scope, 500, "internal_error", "Something went wrong on our side; the log has it under the request id."
+        scope,
+        ProblemReport(
+            500, "internal_error", "Something went wrong on our side; the log has it under the request id."
+        ),
     )
 
 

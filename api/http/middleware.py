@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import logs
 from api.context import SOURCE, RequestContext, attach
 from api.http import metrics
+from api.http.catalogue import ProblemReport
 from api.http.errors import problem_response, unexpected
 from api.http.routetable import RouteTable
 from settings import Networks, Settings
@@ -75,7 +76,9 @@ class RequestMiddleware:
             if self._hosts.know(host):
                 await self._app(scope, receive, answer.send)
             else:
-                refused = problem_response(scope, 400, "unknown_host", "This service has another host name.")
+                refused = problem_response(
+                    scope, ProblemReport(400, "unknown_host", "This service has another host name.")
+                )
                 await refused(scope, receive, answer.send)
         except asyncio.CancelledError:
             if not context.abandoned:

@@ -9,7 +9,7 @@ import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.context import known_context
-from api.http.catalogue import problem_body
+from api.http.catalogue import ProblemReport, problem_body
 
 MAX_HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 30.0
@@ -108,10 +108,9 @@ class BoundedHttp(HttpToolsProtocol):
             msg = _TOO_LONG
         self._stop_waiting()
         request_id = os.urandom(12).hex()
-        problem = problem_body(
-            self.app_state["address"], "bad_http", 400, msg, instance="", request_id=request_id
-        )
-        body = orjson.dumps(problem)
+        problem = ProblemReport(400, "bad_http", msg)
+        document = problem_body(problem, self.app_state["address"], instance="", request_id=request_id)
+        body = orjson.dumps(document)
         head = (
             "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n"
             f"content-length: {len(body)}\r\nx-request-id: {request_id}\r\nconnection: close\r\n\r\n"

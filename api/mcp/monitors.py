@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from api.mcp.toolbox import DELETED, Deleted, Full, Key, Limit, Offset, Seconds,
 from api.schemas.monitor_validity import MonitorValidity
 from models.lists.lists import TargetType
 from models.monitors import runs
-from models.monitors.monitors import Frequency, MonitorView
+from models.monitors.monitor_views import Frequency, MonitorView
 from models.monitors.results import ResultView
 from models.monitors.run_views import MonitorRunView
 from services.run_waiter import Watcher
@@ -87,8 +88,8 @@ async def create_monitor(
 
     Each run costs 1 credit a target that is answered: tell the user the total.
     """
-    chosen = (targets, list_id, frequency, cron, timezone, tracked_fields, when)
-    return answered(await InternalClient(ctx).post("/api/monitors", _body(name, type, *chosen)))
+    given = _GivenMonitor(name, type, timezone, targets, list_id, frequency, cron, tracked_fields, when)
+    return answered(await InternalClient(ctx).post("/api/monitors", given.make_body()))
 
 
 @toolbox.tool("Validate a monitor", schema_of(MonitorValidity), reads=True)
@@ -105,28 +106,33 @@ async def validate_monitor(
     when: When = None,
 ) -> CallToolResult:
     """Report the errors in a monitor, and the sources that its runs would wait for; store nothing."""
-    chosen = (targets, list_id, frequency, cron, timezone, tracked_fields, when)
-    return answered(await InternalClient(ctx).post("/api/monitors/validate", _body(name, type, *chosen)))
+    given = _GivenMonitor(name, type, timezone, targets, list_id, frequency, cron, tracked_fields, when)
+    return answered(await InternalClient(ctx).post("/api/monitors/validate", given.make_body()))
 
 
-def _body(
-    name: str,
-    type: TargetType,
-    targets: list[str] | None,
-    list_id: str | None,
-    frequency: Frequency | None,
-    cron: str | None,
-    timezone: str,
-    tracked_fields: list[str] | None,
-    when: list[dict[str, Any]] | None,
-) -> dict[str, Any]:
-    given = {
-        "targets": targets, "data_source_ref": list_id, "frequency": frequency, "cron": cron,
-        "tracked_fields": tracked_fields, "when": when,
-        "data_source_type": None if list_id is None else "list",
-    }  # fmt: skip
-    body: dict[str, Any] = {"name": name, "monitor_type": type, "timezone": timezone}
-    return body | {field: value for field, value in given.items() if value is not None}
+@dataclass(frozen=True, slots=True)
+class _GivenMonitor:
+    """A monitor as an agent describes it."""
+
+    name: str
+    type: TargetType
+    timezone: str
+    targets: list[str] | None
+    list_id: str | None
+    frequency: Frequency | None
+    cron: str | None
+    tracked_fields: list[str] | None
+    when: list[dict[str, Any]] | None
+
+    def make_body(self) -> dict[str, Any]:
+        """Return the body of the request that creates it."""
+        given = {
+            "targets": self.targets, "data_source_ref": self.list_id, "frequency": self.frequency,
+            "cron": self.cron, "tracked_fields": self.tracked_fields, "when": self.when,
+            "data_source_type": None if self.list_id is None else "list",
+        }  # fmt: skip
+        body: dict[str, Any] = {"name": self.name, "monitor_type": self.type, "timezone": self.timezone}
+        return body | {field: value for field, value in given.items() if value is not None}
 
 
 @toolbox.tool("Run a monitor now", _RUN, outside=True)

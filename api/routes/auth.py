@@ -18,7 +18,7 @@ from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from database import Connection
 from models.accounts import accounts, known_addresses, passwords, sessions
-from models.accounts.accounts import Account, EmailTaken
+from models.accounts.accounts import Account, EmailTaken, NewAccount
 from models.errors import Forbidden, Unauthenticated
 from models.views import View
 
@@ -115,10 +115,7 @@ async def register(body: Registration, request: Request, services: ServicesDep) 
         async with services.database.transaction() as connection:
             account = await accounts.create_account(
                 connection,
-                email,
-                password_hash,
-                body.name,
-                grant,
+                NewAccount(email, password_hash, body.name, credits=grant),
                 request_id=context.request_id,
                 ip=context.client,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
@@ -17,7 +17,7 @@ from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from models.events.events import QUEUED_CHANNEL
 from models.webhooks import deliveries, resending
-from models.webhooks.deliveries import DeliveryDetail, DeliveryStatus, DeliveryView
+from models.webhooks.deliveries import DeliveryDetail, DeliveryQuery, DeliveryStatus, DeliveryView
 
 router = APIRouter(prefix="/api/webhooks", tags=["events"], route_class=StrictRoute)
 
@@ -62,10 +62,7 @@ class Recovered(BaseModel):
     queued: int = Field(description="How many; if it is 10,000, there may be more.")
 
 
-@router.get("/deliveries")
-async def list_deliveries(
-    caller: Owner,
-    services: ServicesDep,
+async def read_query(
     webhook_id: Annotated[Id | None, Query(description="Only those for this webhook.")] = None,
     status: Annotated[DeliveryStatus | None, Query(description="Only those with this status.")] = None,
     event_type: Annotated[
@@ -74,14 +71,18 @@ async def list_deliveries(
     ] = None,
     limit: Limit = 20,
     cursor: Cursor = None,
+) -> DeliveryQuery:
+    """Return the query of a list of deliveries."""
+    return DeliveryQuery(webhook_id, status, event_type, id_of(cursor), limit)
+
+
+@router.get("/deliveries")
+async def list_deliveries(
+    caller: Owner, services: ServicesDep, query: Annotated[DeliveryQuery, Depends(read_query)]
 ) -> DeliveryPage:
     """List the account's deliveries, newest first; none if the webhook is unknown."""
-    before = id_of(cursor)
     async with services.database.connection() as connection:
-        page, more = await deliveries.list_page(
-            connection, caller.account_id,
-            endpoint_id=webhook_id, status=status, event_type=event_type, before=before, limit=limit,
-        )  # fmt: skip
+        page, more = await deliveries.list_page(connection, caller.account_id, query)
     return DeliveryPage(deliveries=page, next_cursor=cursor_of_id(more))
 
 

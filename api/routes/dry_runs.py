@@ -19,6 +19,7 @@ from models.accounts import secrets
 from models.automations import automation_views
 from models.automations.automation_views import WorkflowView
 from models.runs.run_views import RunView
+from services.checking import SubmittedWorkflow
 from services.dry_runs import DryRunInput, DryRunResources, do_dry_run, only_one
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
@@ -105,7 +106,6 @@ async def _definition(
     if steps is None:
         return definition
     document = {**definition, "steps": steps, "status": "draft"}
-    checked, _ = await saving.check(
-        services, caller.account_id, document, rules_for(services, caller), workflow.id
-    )
+    submitted = SubmittedWorkflow(caller.account_id, document, workflow.id)
+    checked = await saving.check(services, submitted, rules_for(services, caller))
     return checked.definition.model_dump(mode="json", exclude_unset=True)

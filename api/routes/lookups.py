@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 import orjson
@@ -341,7 +342,9 @@ async def search_company(
     """Look up a company by name or domain: its profile, and the people there. 1 credit a person."""
     text, pointer = either("company", body.company, body.query)
     return _answered(
-        await options.look_up(services, "company", text, pointer=pointer, limit=body.limit, payer=payer())
+        await replace(options, limit=body.limit).look_up(
+            services, "company", text, pointer=pointer, payer=payer()
+        )
     )
 
 
@@ -351,8 +354,8 @@ async def search_darkweb(
 ) -> Response:
     """Search the dark web for an e-mail address, a domain, an IP address or words. 1 credit a block."""
     return _answered(
-        await options.look_up(
-            services, "darkweb", body.query, pointer="/query", offset=body.offset, payer=payer()
+        await replace(options, offset=body.offset).look_up(
+            services, "darkweb", body.query, pointer="/query", payer=payer()
         )
     )
 

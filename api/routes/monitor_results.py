@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Annotated, Any
 from uuid import UUID
 
 import orjson
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, Field
 
@@ -48,15 +49,36 @@ class TargetHistory(BaseModel):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ResultQuery:
+    """Some results of a run; all of them without `limit` and `offset`."""
+
+    changes_only: bool
+    limit: int | None
+    offset: int | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all results are wanted."""
+        return self.limit is None and self.offset is None
+
+
+async def read_query(
+    changes_only: ChangesOnly = False,
+    limit: Annotated[int | None, Query(ge=1, le=100, description="How many to give at most.")] = None,
+    offset: Annotated[int | None, Query(ge=0, le=1_000_000, description="How many to leave out.")] = None,
+) -> ResultQuery:
+    """Return the query of the results of a run."""
+    return ResultQuery(changes_only, limit, offset)
+
+
 @_results.get("/{id}/runs/{run_id}/results", response_model=list[ResultView] | ResultPage)
 async def list_run_results(
     id: Id,
     run_id: Id,
     caller: Owner,
     services: ServicesDep,
-    changes_only: ChangesOnly = False,
-    limit: Annotated[int | None, Query(ge=1, le=100, description="How many to give at most.")] = None,
-    offset: Annotated[int | None, Query(ge=0, le=1_000_000, description="How many to leave out.")] = None,
+    query: Annotated[ResultQuery, Depends(read_query)],
 ) -> Response:
     """List the results of the run in the order of its targets: all of them as an array.
 
@@ -65,17 +87,18 @@ async def list_run_results(
     """
     async with services.database.connection() as connection:
         run = await runs.get(connection, caller.account_id, id, run_id)
-        if limit is None and offset is None:
+        if query.is_whole:
             first = await results.read_after(
-                connection, run_id, after=-1, limit=_AT_ONCE, changes_only=changes_only
+                connection, run_id, after=-1, limit=_AT_ONCE, changes_only=query.changes_only
             )
-            chunks = _chunks(services, run_id, first, changes_only)
+            chunks = _chunks(services, run_id, first, query.changes_only)
             shown = ([one.shown() for one in chunk] async for chunk in chunks)
             return StreamingResponse(json_array(shown), media_type="application/json")
         page = await results.list_some(
-            connection, run_id, limit=limit or 100, offset=offset or 0, changes_only=changes_only
-        )
-    total = run.changes_detected if changes_only else run.processed_records
+            connection, run_id, limit=query.limit or 100, offset=query.offset or 0,
+            changes_only=query.changes_only,
+        )  # fmt: skip
+    total = run.changes_detected if query.changes_only else run.processed_records
     return json_answer({"results": [one.shown() for one in page], "total": total})
 
 

@@ -32,7 +32,7 @@ from models.errors import Invalid
 from models.lists import lists
 from models.lists.lists import TargetType
 from models.monitors import cleanup, completion, monitored_targets, monitors, runs
-from models.monitors.monitors import MonitorView
+from models.monitors.monitor_views import MonitorView
 from models.monitors.run_views import MonitorRunView
 from models.views import View
 from services.disk_buffer import buffer_to_disk

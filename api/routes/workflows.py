@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import fastapi
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
@@ -22,6 +22,7 @@ from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body, as_it_came
 from api.routes.runs import CHECKED, FINISHED, Wait, answer, cancel_all, claimed_key
+from api.saving import Editor
 from api.schemas.findings import FoundView, WarningView
 from language.definition import Concurrency, Name, OnFailure, Status
 from language.steps import MAX_STEPS, Step
@@ -29,12 +30,13 @@ from language.triggers import Trigger
 from language.validation.definition import Document
 from models.accounts import agents, secrets
 from models.automations import automation_views, automations, definitions, exporting, run_targets, versions
-from models.automations.automation_views import WorkflowView
+from models.automations.automation_views import WorkflowQuery, WorkflowView
 from models.automations.versions import VersionDefinition, VersionView
 from models.runs.acceptance import RunAccepted, RunRequest
 from models.schedules.automation_schedules import next_times
 from models.views import View
 from services import checking
+from services.checking import SubmittedWorkflow
 from services.dry_runs import only_one
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
@@ -90,6 +92,16 @@ class NewWorkflow(Document):
 # All errors in them are found at once, later.
 GivenDocument = Annotated[dict[str, Any], as_it_came(NewWorkflow), fastapi.Body()]
 GivenChanges = Annotated[dict[str, Any], as_it_came(WorkflowChanges), fastapi.Body()]
+
+
+async def read_editor(
+    request: Request, caller: Author, services: ServicesDep, if_match: IfMatch = None
+) -> Editor:
+    """Return the author of a change to a workflow."""
+    return Editor(actor(request, caller), rules_for(services, caller), expected_version(if_match))
+
+
+EditorDep = Annotated[Editor, Depends(read_editor)]
 
 
 class RunBody(Body):
@@ -168,10 +180,10 @@ async def validate_workflow(
     agents.check_new_secrets(actor(request, caller), given)
     document = {name: value for name, value in body.items() if name != "secrets"}
     async with only_one(services.database, caller.account_id):
+        submitted = SubmittedWorkflow(caller.account_id, document, given_secrets=given)
         found = await checking.check(
-            services.pool, services.database, services.keyring, caller.account_id, document,
-            rules_for(services, caller), given_secrets=given,
-        )  # fmt: skip
+            services.pool, services.database, services.keyring, submitted, rules_for(services, caller)
+        )
     if found.readings is not None:
         saving.check_agent(actor(request, caller), document, found.readings)
     report = found.report
@@ -208,7 +220,7 @@ async def list_workflows(
     ):
         views, total = await automation_views.list_page(
             connection, services.keyring, caller.account_id, services.settings.address,
-            status=status, agents=agents, page=page, limit=limit,
+            WorkflowQuery(status, agents, page, limit),
         )  # fmt: skip
     return WorkflowPage(workflows=views, total=total, page=page)
 
@@ -238,17 +250,12 @@ async def get_workflow(
 async def change_workflow(
     workflow_id: Id,
     body: GivenChanges,
-    request: Request,
-    caller: Author,
+    editor: EditorDep,
     services: ServicesDep,
     response: Response,
-    if_match: IfMatch = None,
 ) -> WorkflowView:
     """Change some fields: a new version, also for a change of status. PUT and PATCH both merge."""
-    view = await saving.change(
-        services, actor(request, caller), workflow_id, body,
-        rules=rules_for(services, caller), expected_version=expected_version(if_match),
-    )  # fmt: skip
+    view = await saving.change(services, editor, workflow_id, body)
     return _tagged(view, response)
 
 
@@ -308,17 +315,12 @@ async def get_workflow_version(
 async def restore_workflow_version(
     workflow_id: Id,
     version: Version,
-    request: Request,
-    caller: Author,
+    editor: EditorDep,
     services: ServicesDep,
     response: Response,
-    if_match: IfMatch = None,
 ) -> WorkflowView:
     """Make an earlier definition the current one again, as a new version. The status stays."""
-    view = await saving.restore(
-        services, actor(request, caller), workflow_id, version,
-        rules=rules_for(services, caller), expected_version=expected_version(if_match),
-    )  # fmt: skip
+    view = await saving.restore(services, editor, workflow_id, version)
     return _tagged(view, response)
 
 

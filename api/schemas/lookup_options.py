@@ -10,6 +10,9 @@ from fastapi import Depends, Query, Request
 
 from api.deps import Services
 from models.errors import FieldError, Invalid
+from providers.lookup.billing import Payer
+from providers.lookup.composition import Selection
+from providers.lookup.questions import LookupOptions
 from providers.lookup.result import Shown
 
 
@@ -21,15 +24,28 @@ class Options:
         fields: the only fields and blocks of the answer; None for all.
         max_age: 0 if no cached answers may be used.
         shown: the sources that the answer lists.
+        offset: how many results to skip; not in the query string.
+        limit: the most results to deliver; not in the query string.
     """
 
     fields: frozenset[str] | None = None
     max_age: float | None = None
     shown: Shown = "asked"
+    offset: int = 0
+    limit: int | None = None
 
-    async def look_up(self, services: Services, kind: str, query: str, **more: Any) -> dict[str, Any]:
-        """Return the answer to `query`; `more` are arguments of `Lookups.lookup`."""
-        found = await services.lookups.lookup(kind, query, fields=self.fields, max_age=self.max_age, **more)
+    async def look_up(
+        self,
+        services: Services,
+        kind: str,
+        query: str,
+        *,
+        pointer: str | None = None,
+        payer: Payer | None = None,
+    ) -> dict[str, Any]:
+        """Return the answer to `query`; `pointer` and `payer` are those of `Lookups.lookup`."""
+        options = LookupOptions(Selection(self.fields, self.offset, self.limit), self.max_age)
+        found = await services.lookups.lookup(kind, query, options, pointer=pointer, payer=payer)
         return found.answer(shown=self.shown, fields=self.fields)
 
 

@@ -27,7 +27,8 @@ from models.errors import FieldError
 from models.identifiers import parse_id
 from models.lists import named_objects
 from models.lists.lists import TargetType
-from models.monitors.monitors import ChangeDetection, Frequency, MonitorSettings, MonitorView, Status
+from models.monitors.monitor_views import ChangeDetection, Frequency, MonitorView, Status
+from models.monitors.monitors import MonitorSettings
 from models.monitors.tolerances import without_defaults
 
 DataSource = Literal["inline", "list"]

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, LiteralString
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -69,16 +70,22 @@ async def _database(target: Target) -> AsyncGenerator[Database]:
         await database.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Crowd:
+    """Many workflows and their runs; `apart`: each in an account of its own."""
+
+    workflows: int
+    runs: int
+    steps: Sequence[dict[str, Any]] = ()
+    limit: int | None = None
+    apart: bool = False
+    status: str = "queued"
+
+
 async def _fill(
     target: Target,
     database: Database,
-    *,
-    workflows: int,
-    runs: int,
-    steps: Sequence[dict[str, Any]] = (),
-    limit: int | None = None,
-    apart: bool = False,
-    status: str = "queued",
+    crowd: _Crowd,
 ) -> UUID:
     """Store many workflows, of one account or each of its own, and many runs of each, by SQL.
 
@@ -87,10 +94,12 @@ async def _fill(
     Returns:
         The account, or one of them.
     """
-    of = await new_target(database, await new_account(database), steps, limit)
+    account_id = await new_account(database)
+    of = await new_target(database, account_id, crowd.steps, crowd.limit)
     given = {
-        "account": of.account_id, "automation": of.automation_id, "count": workflows - 1, "apart": apart,
-        "runs": runs, "priority": of.priority, "status": status, "none": NONE,
+        "account": of.account_id, "automation": of.automation_id, "count": crowd.workflows - 1,
+        "apart": crowd.apart,
+        "runs": crowd.runs, "priority": of.priority, "status": crowd.status, "none": NONE,
     }  # fmt: skip
     async with await psycopg.AsyncConnection[tuple[Any, ...]].connect(
         target.stack.record.database_url, autocommit=True
@@ -198,7 +207,7 @@ async def full_gates(target: Target, tally: Tally) -> None:
     """Check that an account at its limits costs its neighbour nothing."""
     count = target.times(10_000, 30)
     async with _crowd(target, tally) as database:
-        of = await _fill(target, database, workflows=count, runs=2, steps=[_YEAR], limit=1)
+        of = await _fill(target, database, _Crowd(workflows=count, runs=2, steps=[_YEAR], limit=1))
         waiting = await _until_count(database, of, "waiting", count, target.times(300, 120))
         held = await _until_count(database, of, "queued", count, 1)
         tally.check((waiting, held) == (count, count), "one of each waits, one is queued", (waiting, held))
@@ -208,7 +217,9 @@ async def full_gates(target: Target, tally: Tally) -> None:
 async def many_queues(target: Target, tally: Tally) -> None:
     """Check that an account with very many queues counts as one account."""
     async with _crowd(target, tally) as database:
-        await _fill(target, database, workflows=target.times(10_000, 30), runs=4, steps=[_NAP], limit=1)
+        await _fill(
+            target, database, _Crowd(workflows=target.times(10_000, 30), runs=4, steps=[_NAP], limit=1)
+        )
 
 
 @case("many accounts", "1,000 accounts that have work")
@@ -216,7 +227,7 @@ async def many_accounts(target: Target, tally: Tally) -> None:
     """Check that accounts with as much work as the neighbour take turns with it."""
     async with _crowd(target, tally) as database:
         workflows, runs = target.times(1000, 10), target.times(100, 4)
-        await _fill(target, database, workflows=workflows, runs=runs, steps=[_NAP], apart=True)
+        await _fill(target, database, _Crowd(workflows=workflows, runs=runs, steps=[_NAP], apart=True))
 
 
 @case("a million waiting", "an account with a million runs that wait")
@@ -224,11 +235,11 @@ async def million_waiting(target: Target, tally: Tally) -> None:
     """Check that waiting runs cost other accounts nothing."""
     async with _crowd(target, tally) as database:
         runs = target.times(1_000_000, 100)
-        await _fill(target, database, workflows=1, runs=runs, steps=[_YEAR], status="waiting")
+        await _fill(target, database, _Crowd(workflows=1, runs=runs, steps=[_YEAR], status="waiting"))
 
 
 @case("a million queued", "an account with a million runs that are queued")
 async def million_queued(target: Target, tally: Tally) -> None:
     """Check that an account with very much work gets its share, and no more."""
     async with _crowd(target, tally) as database:
-        await _fill(target, database, workflows=1, runs=target.times(1_000_000, 100))
+        await _fill(target, database, _Crowd(workflows=1, runs=target.times(1_000_000, 100)))

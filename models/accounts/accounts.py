@@ -18,6 +18,7 @@ from models import audit
 from models.accounts import keys, known_addresses, passwords, sessions
 from models.audit import Actor, Target
 from models.credits import credits
+from models.credits.credits import Booking
 from models.errors import Conflict, FieldError, Invalid, NotFound
 from models.identifiers import new_id
 
@@ -89,12 +90,26 @@ class EmailTaken(Conflict):
         super().__init__("email_taken", "There is an account with this e-mail already.")
 
 
+@dataclass(frozen=True, slots=True)
+class NewAccount:
+    """An account to create.
+
+    Attributes:
+        email: normalised when it is created.
+        password_hash: from `passwords.hash_password`.
+        name: the person's name.
+        credits: the initial balance.
+    """
+
+    email: str
+    password_hash: str
+    name: str | None = None
+    credits: int = 0
+
+
 async def create_account(
     connection: Connection,
-    email: str,
-    password_hash: str,
-    name: str | None,
-    credits_granted: int,
+    new: NewAccount,
     *,
     actor: Actor | None = None,
     request_id: str | None = None,
@@ -104,10 +119,7 @@ async def create_account(
 
     Args:
         connection: inside a transaction.
-        email: normalised here.
-        password_hash: from `passwords.hash_password`.
-        name: the person's name.
-        credits_granted: the initial balance.
+        new: the account.
         actor: the creator, if it is not the person (its `account_id` is ignored).
         request_id: the person's request.
         ip: the person's address.
@@ -116,22 +128,21 @@ async def create_account(
         Invalid: the e-mail is not one.
         EmailTaken: there is an account with this e-mail.
     """
-    email = normalised_email(email)
+    email = normalised_email(new.email)
     try:
         async with connection.cursor(row_factory=class_row(Account)) as cursor:
             await cursor.execute(
                 "insert into accounts (id, email, name, password_hash, created_at, updated_at)"
                 " values (%s, %s, %s, %s, now(), now()) returning id, email, name, created_at",
-                (new_id(), email, name, password_hash),
+                (new_id(), email, new.name, new.password_hash),
             )
             account = cast(Account, await cursor.fetchone())
     except psycopg.errors.UniqueViolation:
         raise EmailTaken from None
     await credits.open_balance(connection, account.id)
-    if credits_granted:
-        await credits.grant(
-            connection, account.id, credits_granted, f"signup/{account.id}", "Sign-up credits"
-        )
+    if new.credits:
+        booking = Booking(account.id, new.credits, f"signup/{account.id}", "Sign-up credits")
+        await credits.grant(connection, booking)
     person = Actor(account.id, "system", name=email, request_id=request_id, ip=ip)
     creator = replace(actor, account_id=account.id) if actor else person
     await audit.record(connection, creator, "account.created", Target("account", account.id, email))
@@ -151,7 +162,9 @@ async def create_first_account(connection: Connection) -> FirstAccount | None:
         await connection.execute("select pg_advisory_xact_lock(%s)", (_FIRST_ACCOUNT_LOCK,))
         if await any_exists(connection):
             return None
-        account = await create_account(connection, FIRST_EMAIL, password_hash, "Admin", FIRST_CREDITS)
+        account = await create_account(
+            connection, NewAccount(FIRST_EMAIL, password_hash, "Admin", credits=FIRST_CREDITS)
+        )
         actor = Actor(account_id=account.id, kind="system", name="system")
         _, secret = await keys.create_key(connection, actor, "First key", keys.ALL_SCOPES, None)
     return FirstAccount(email=account.email, password=password, api_key=secret)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
@@ -130,18 +131,27 @@ async def get(
     return _view(row, keyring, address)
 
 
+@dataclass(frozen=True, slots=True)
+class WorkflowQuery:
+    """A page of a list of workflows.
+
+    Attributes:
+        status: only workflows with this status.
+        agents: only workflows that agents may see (True), or may not (False).
+        page: the number of the page, from 1.
+        limit: the highest number of workflows on it.
+    """
+
+    status: Status | None = None
+    agents: bool | None = None
+    page: int = 1
+    limit: int = 20
+
+
 async def list_page(
-    connection: Connection,
-    keyring: Keyring,
-    account_id: UUID,
-    address: str,
-    *,
-    status: Status | None,
-    agents: bool | None = None,
-    page: int,
-    limit: int,
+    connection: Connection, keyring: Keyring, account_id: UUID, address: str, query: WorkflowQuery
 ) -> tuple[list[WorkflowView], int]:
-    """Return a page of the account's workflows (from 1), newest first, and their total number.
+    """Return a page of the account's workflows, newest first, and their total number.
 
     Definitions that do not fit into the page are `Omitted`.
 
@@ -150,16 +160,13 @@ async def list_page(
         keyring: opens their ingest tokens.
         account_id: the owner.
         address: the service's address, for their ingest URLs.
-        status: only workflows with this status.
-        agents: only workflows that agents may see (True), or may not (False).
-        page: the number of the page.
-        limit: the highest number of workflows on it.
+        query: the workflows to list.
     """
     wanted = {
-        "account_id": account_id, "status": status, "agents": agents,
-        "limit": limit, "offset": (page - 1) * limit, "room": ROOM,
+        "account_id": account_id, "status": query.status, "agents": query.agents,
+        "limit": query.limit, "offset": (query.page - 1) * query.limit, "room": ROOM,
     }  # fmt: skip
-    chosen = _CHOSEN + (_OF_AGENTS if agents is not None else "")
+    chosen = _CHOSEN + (_OF_AGENTS if query.agents is not None else "")
     fitting: LiteralString = "case when m.upto > %(room)s then " + _OUTLINE + " else v.definition end"
     view = _VIEW[0] + fitting + _VIEW[1]
     cursor = await connection.execute(view + _MEASURED[0] + chosen + _MEASURED[1], wanted)

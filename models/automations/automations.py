@@ -23,7 +23,6 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from language.definition import Definition, Status
-from language.validation.checks import reads_request, reads_resume_urls, secrets_used
 from models import audit, gates
 from models.audit import Actor
 from models.automations import automation_children, ingest_tokens
@@ -90,33 +89,12 @@ class AutomationVersion(SQLModel, table=True):
     changes: list[str] | None = Field(sa_column=Column(ARRAY(Text)))
 
 
-@dataclass(frozen=True)
-class DataReads:
-    """The data other than the event that the expressions of a definition read.
-
-    Attributes:
-        secrets: the names of the secrets, each once.
-        request: whether they read the headers or the query of the triggering request.
-        resume_urls: whether they read the URLs by which a run is resumed.
-    """
-
-    secrets: list[str]
-    request: bool
-    resume_urls: bool
-
-
-def find_data_reads(definition: Definition) -> DataReads:
-    """Find the data that the expressions of a definition read. Many expressions take most of a second."""
-    return DataReads(secrets_used(definition), reads_request(definition), reads_resume_urls(definition))
-
-
 async def create(
     connection: Connection,
     keyring: Keyring,
     actor: Actor,
-    definition: Definition,
-    status: Status,
-    readings: DataReads | None = None,
+    checked: CheckedDefinition,
+    *,
     template_id: str | None = None,
     most: int | None = None,
 ) -> UUID:
@@ -126,9 +104,7 @@ async def create(
         connection: inside a transaction.
         keyring: seals the token.
         actor: the owner of the workflow, and its creator.
-        definition: checked.
-        status: of the workflow.
-        readings: those of the definition, if the caller has them.
+        checked: its definition and status.
         template_id: the template that was copied, if any.
         most: the highest number of workflows of the account; None for no limit.
 
@@ -137,7 +113,7 @@ async def create(
     """
     if most is not None:
         await _refuse_one_more(connection, actor.account_id, most)
-    automation_id = new_id()
+    automation_id, definition, status = new_id(), checked.definition, checked.status
     token = ingest_tokens.new_token(keyring, automation_id)
     await connection.execute(
         "insert into automations (id, account_id, name, description, status, version, concurrency_limit,"
@@ -156,8 +132,7 @@ async def create(
         ),
     )
     await gates.set_limit(connection, automation_id, _limit(definition))
-    readings = readings or find_data_reads(definition)
-    await _add_version(connection, actor, automation_id, 1, definition, readings, [])
+    await _add_version(connection, actor, automation_id, 1, checked, [])
     await automation_schedules.save(connection, actor.account_id, automation_id, definition, status)
     target = audit.Target("workflow", automation_id, definition.name)
     changes = {"status": status} | ({"template_id": template_id} if template_id else {})
@@ -259,7 +234,6 @@ async def replace(
     automation_id: UUID,
     version: int,
     checked: CheckedDefinition,
-    readings: DataReads,
     edit: Edit,
 ) -> bool:
     """Store a checked definition as the version after `version`, if that is still the current one.
@@ -286,7 +260,7 @@ async def replace(
     if cursor.rowcount == 0:
         return False
     await gates.set_limit(connection, automation_id, _limit(definition))
-    await _add_version(connection, actor, automation_id, following, definition, readings, edit.fields)
+    await _add_version(connection, actor, automation_id, following, checked, edit.fields)
     await automation_schedules.save(connection, actor.account_id, automation_id, definition, checked.status)
     target = audit.Target("workflow", automation_id, definition.name)
     await audit.record(connection, actor, edit.action, target, edit.changes | {"version": following})
@@ -326,10 +300,10 @@ async def _add_version(
     actor: Actor,
     automation_id: UUID,
     version: int,
-    definition: Definition,
-    readings: DataReads,
+    checked: CheckedDefinition,
     changes: list[str] | None,
 ) -> None:
+    definition, readings = checked.definition, checked.readings
     stored = definition.model_dump(mode="json", exclude_unset=True)
     await connection.execute(
         "insert into automation_versions (automation_id, version, definition, reads_request, secrets,"

@@ -75,6 +75,28 @@ class Change:
     replayed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """A change of a balance to book.
+
+    Attributes:
+        account_id: the account.
+        amount: how many credits, 0 or more.
+        reference: names the work, unique over all accounts; the same reference is booked only once.
+        description: for people.
+        key_id: the API key whose use is counted.
+        run_id: the run whose use is counted, in the same statement, so that its `credits_used` is always the
+            sum in the ledger.
+    """
+
+    account_id: UUID
+    amount: int
+    reference: str
+    description: str
+    key_id: UUID | None = None
+    run_id: UUID | None = None
+
+
 class AutoTopUp(BaseModel, frozen=True):
     """Automatic top-up by `amount` below a balance of `threshold`; at most `monthly_cap` in a UTC month."""
 
@@ -105,95 +127,54 @@ async def open_balance(connection: Connection, account_id: UUID) -> None:
     )
 
 
-async def grant(
-    connection: Connection, account_id: UUID, amount: int, reference: str, description: str
-) -> Change:
-    """Add credits. The reference is unique over all accounts.
+async def grant(connection: Connection, booking: Booking) -> Change:
+    """Add credits.
 
     Raises:
         NotFound: no such account.
     """
-    return await _add(connection, "grant", account_id, amount, reference, description)
+    return await _add(connection, "grant", booking)
 
 
-async def top_up(
-    connection: Connection, account_id: UUID, amount: int, reference: str, description: str
-) -> Change:
+async def top_up(connection: Connection, booking: Booking) -> Change:
     """Add credits that were bought; as `grant`, under its own kind."""
-    return await _add(connection, "topup", account_id, amount, reference, description)
+    return await _add(connection, "topup", booking)
 
 
-async def charge(
-    connection: Connection,
-    account_id: UUID,
-    amount: int,
-    reference: str,
-    description: str,
-    *,
-    key_id: UUID | None = None,
-    run_id: UUID | None = None,
-) -> Change:
+async def charge(connection: Connection, booking: Booking) -> Change:
     """Take credits for work that was delivered. Free work (`amount` 0) is not booked.
 
-    Args:
-        connection: its transaction, if any, is joined.
-        account_id: the account that pays.
-        amount: how many credits, 0 or more.
-        reference: names the work, unique over all accounts; the same reference is charged only once.
-        description: for people.
-        key_id: the API key whose use is counted.
-        run_id: the run whose use is counted, in the same statement, so that its `credits_used` is always
-            the sum in the ledger.
-
     Raises:
-        InsufficientCredits: the balance is less than `amount`; nothing is charged.
+        InsufficientCredits: the balance is less than the amount; nothing is charged.
         NotFound: no such account.
         Conflict: the same charge is being booked at this moment in another transaction.
     """
-    if amount == 0:
-        return Change(amount=0, balance=(await get_balance(connection, account_id)).balance, replayed=False)
-    values = _values("charge", account_id, reference, description, amount=amount, key=key_id, run=run_id)
-    return await _take(connection, statements.CHARGE, values)
+    if booking.amount == 0:
+        balance = (await get_balance(connection, booking.account_id)).balance
+        return Change(amount=0, balance=balance, replayed=False)
+    return await _take(connection, statements.CHARGE, _values("charge", booking))
 
 
-async def hold(
-    connection: Connection, account_id: UUID, amount: int, reference: str, description: str
-) -> Change:
+async def hold(connection: Connection, booking: Booking) -> Change:
     """Set credits aside for work of known size, until `settle` or `release` with the same reference.
 
     Raises:
-        InsufficientCredits: the balance is less than `amount`; nothing is held.
+        InsufficientCredits: the balance is less than the amount; nothing is held.
         NotFound: no such account.
         Conflict: the same hold is being booked at this moment in another transaction.
     """
-    return await _take(
-        connection, statements.HOLD, _values("hold", account_id, reference, description, amount=amount)
-    )
+    return await _take(connection, statements.HOLD, _values("hold", booking))
 
 
-async def settle(
-    connection: Connection,
-    account_id: UUID,
-    reference: str,
-    used: int,
-    description: str,
-    *,
-    key_id: UUID | None = None,
-) -> Change:
-    """End a hold: spend `used` of it and give back the rest. A repeated call changes nothing.
+async def settle(connection: Connection, booking: Booking) -> Change:
+    """End the hold of this reference: spend the amount and give back the rest.
 
-    Args:
-        connection: its transaction, if any, is joined.
-        account_id: the account that pays.
-        reference: the reference of the hold.
-        used: how many credits, 0 or more.
-        description: for people.
-        key_id: the API key whose use is counted.
+    A repeated call changes nothing.
 
     Raises:
-        Conflict: there is no open hold with this reference, or it is less than `used`.
+        Conflict: there is no open hold with this reference, or it is less than the amount.
     """
-    return await _close(connection, "settle", account_id, reference, used, description, key_id)
+    return await _close(connection, "settle", booking)
 
 
 async def release(connection: Connection, account_id: UUID, reference: str, description: str) -> Change:
@@ -202,25 +183,16 @@ async def release(connection: Connection, account_id: UUID, reference: str, desc
     Raises:
         Conflict: there is no open hold with this reference.
     """
-    return await _close(connection, "release", account_id, reference, 0, description)
+    return await _close(connection, "release", Booking(account_id, 0, reference, description))
 
 
-async def refund(
-    connection: Connection,
-    account_id: UUID,
-    amount: int,
-    reference: str,
-    description: str,
-    *,
-    key_id: UUID | None = None,
-) -> Change:
+async def refund(connection: Connection, booking: Booking) -> Change:
     """Give back some or all of the charge with this reference, once.
 
     Raises:
         Conflict: there is no such charge, or it was for less.
     """
-    values = _values("refund", account_id, reference, description, amount=amount, key=key_id)
-    change = await _book(connection, statements.REFUND, values)
+    change = await _book(connection, statements.REFUND, _values("refund", booking))
     if change is None:
         raise Conflict("no_such_charge", "There is no charge with this reference that covers the refund.")
     return change
@@ -259,11 +231,8 @@ async def set_low_balance_threshold(connection: Connection, actor: Actor, thresh
     return await get_balance(connection, actor.account_id)
 
 
-async def _add(
-    connection: Connection, kind: EntryKind, account_id: UUID, amount: int, reference: str, description: str
-) -> Change:
-    values = _values(kind, account_id, reference, description, amount=amount)
-    change = await _book(connection, statements.GRANT, values)
+async def _add(connection: Connection, kind: EntryKind, booking: Booking) -> Change:
+    change = await _book(connection, statements.GRANT, _values(kind, booking))
     if change is None:
         raise NotFound("account")
     return change
@@ -277,38 +246,20 @@ async def _take(connection: Connection, statement: str, values: Mapping[str, Any
     return change
 
 
-async def _close(
-    connection: Connection,
-    kind: EntryKind,
-    account_id: UUID,
-    reference: str,
-    used: int,
-    description: str,
-    key_id: UUID | None = None,
-) -> Change:
-    values = _values(kind, account_id, reference, description, used=used, key=key_id)
-    change = await _book(connection, statements.SETTLE, values)
+async def _close(connection: Connection, kind: EntryKind, booking: Booking) -> Change:
+    change = await _book(connection, statements.SETTLE, _values(kind, booking))
     if change is None:
         raise Conflict("no_such_hold", "There is no open hold with this reference that covers the use.")
     return change
 
 
-def _values(
-    kind: EntryKind,
-    account_id: UUID,
-    reference: str,
-    description: str,
-    *,
-    amount: int = 0,
-    used: int = 0,
-    key: UUID | None = None,
-    run: UUID | None = None,
-) -> dict[str, Any]:
-    if amount < 0 or used < 0:
+def _values(kind: EntryKind, booking: Booking) -> dict[str, Any]:
+    if booking.amount < 0:
         raise ValueError("amounts are given without a sign")
     return {
-        "id": new_id(), "kind": kind, "account": account_id, "reference": reference,
-        "description": description, "amount": amount, "used": used, "key": key, "run": run,
+        "id": new_id(), "kind": kind, "account": booking.account_id, "reference": booking.reference,
+        "description": booking.description, "amount": booking.amount,
+        "used": booking.amount, "key": booking.key_id, "run": booking.run_id,
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from database import Connection
 from models import audit
 from models.audit import Actor, Target
 from models.credits import credits
-from models.credits.credits import AutoTopUp
+from models.credits.credits import AutoTopUp, Booking
 from models.errors import FieldError, Invalid
 
 _THIS_MONTH = "to_char(now(), 'YYYY-MM')"
@@ -106,7 +106,7 @@ async def complete(connection: Connection, top_up: TopUp) -> bool:
         False if it was completed before; then nothing changes.
     """
     change = await credits.top_up(
-        connection, top_up.account_id, top_up.amount, top_up.reference, "Automatic top-up"
+        connection, Booking(top_up.account_id, top_up.amount, top_up.reference, "Automatic top-up")
     )
     if not change.replayed:
         await connection.execute(

@@ -16,6 +16,7 @@ from database import Connection
 from models import audit
 from models.audit import Actor, Target
 from models.credits import credits
+from models.credits.credits import Booking
 from models.errors import Conflict
 from models.jobs.jobs import JobType
 from models.names import folded_name
@@ -164,7 +165,8 @@ async def accept(
     )  # fmt: skip
     if held:
         await credits.hold(
-            connection, actor.account_id, held, hold_reference(job_id), f"Bulk job {new.name or job_id}"
+            connection,
+            Booking(actor.account_id, held, hold_reference(job_id), f"Bulk job {new.name or job_id}"),
         )
     changes = {"type": {"old": None, "new": new.type}, "total_rows": {"old": None, "new": total}}
     await audit.record(connection, actor, "job.created", Target("job", job_id, new.name), changes)

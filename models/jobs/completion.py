@@ -12,6 +12,7 @@ from database import Connection
 from models import audit
 from models.audit import Actor, Target
 from models.credits import credits
+from models.credits.credits import Booking
 from models.errors import NotFound
 from models.events import events
 from models.events.event_data import BulkJobCompleted, BulkJobFailed, Failure
@@ -108,5 +109,7 @@ async def _end(
     if ended["credits_held"]:
         reference, used = hold_reference(job["id"]), ended["credits_used"]
         what = "Rows that were answered"
-        await credits.settle(connection, job["account_id"], reference, used, what, key_id=ended["key_id"])
+        await credits.settle(
+            connection, Booking(job["account_id"], used, reference, what, key_id=ended["key_id"])
+        )
     return ended

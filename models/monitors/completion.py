@@ -10,6 +10,7 @@ import orjson
 
 from database import Connection
 from models.credits import credits
+from models.credits.credits import Booking
 from models.errors import NotFound
 from models.events import event_triggers, events
 from models.events.event_data import (
@@ -120,7 +121,7 @@ async def _end(
     )
     what = "Targets of which something was heard"
     await credits.settle(
-        connection, run["account_id"], hold_reference(run["id"]), ended["heard_records"], what
+        connection, Booking(run["account_id"], ended["heard_records"], hold_reference(run["id"]), what)
     )
     return ended
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, LiteralString, NamedTuple, cast
+from typing import Any, LiteralString, NamedTuple, cast
 from uuid import UUID
 
 import orjson
-from pydantic import Field as Described
 from sqlalchemy import JSON, BigInteger, CheckConstraint, Column, DateTime, ForeignKey, Index, Integer, Text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
@@ -20,19 +19,13 @@ from models.audit import Actor, Target
 from models.errors import Conflict, NotFound
 from models.identifiers import new_id
 from models.lists.lists import TargetType
-from models.monitors import monitored_targets, sources
-from models.monitors.sources import SourceView
-from models.monitors.tolerances import effective_tolerances
+from models.monitors import monitored_targets
+from models.monitors.monitor_views import SHOWN, MonitorView, view_of
 from models.schedules.calendars import Calendar
-from models.views import View
 
 MAX_MONITORS = 1_000
 CHANGED_CHANNEL = "monitors_changed"
 """Notified when the next time of a monitor changes or a run of it can begin: dispatchers wake."""
-
-Frequency = Literal["hourly", "daily", "weekly", "biweekly", "monthly", "quarterly"]
-ChangeDetection = Literal["diff_only", "full_refresh"]
-Status = Literal["active", "paused"]
 
 
 class Monitor(SQLModel, table=True):
@@ -96,53 +89,6 @@ class Monitor(SQLModel, table=True):
     created_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     updated_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     deleted_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
-
-
-class MonitorView(View):
-    """A monitor as the API shows it: without its targets."""
-
-    id: UUID = Described(description="The monitor's id.")
-    name: str = Described(description="What it is called.")
-    status: Status = Described(description="Whether it runs by itself.")
-    monitor_type: TargetType = Described(description="What its targets are.")
-    frequency: Frequency | None = Described(description="How often it runs; null if `cron` says when.")
-    cron: str | None = Described(description="When it runs; null if `frequency` says how often.")
-    timezone: str = Described(description="The IANA zone in which these are read.")
-    change_detection: ChangeDetection = Described(
-        description="`diff_only`: an answer is kept where it has changed. `full_refresh`: of every run, and"
-        " sources are asked anew each time."
-    )
-    tracked_fields: list[str] = Described(description="The fields that count; none: all of them.")
-    ignored_fields: list[str] = Described(description="The fields that do not count.")
-    tolerance: dict[str, float] = Described(
-        description="Field → by how much it may move without a change, with the defaults: an amount for"
-        " numbers, days for dates, words for texts; for arrays among how many known members they may rotate."
-    )
-    when: list[dict[str, Any]] = Described(
-        description="Conditions on changes, of which one must be met; none: those of its list, or else every"
-        " change is told."
-    )
-    retention_days: int = Described(description="How many days its runs and results are kept.")
-    paused_reason: str | None = Described(
-        description="Why the service has paused it: `list_deleted`; null if it has not."
-    )
-    data_source_type: Literal["inline", "list"] = Described(description="Where its targets are.")
-    data_source_ref: UUID | None = Described(description="The list that it watches; null without one.")
-    target_count: int = Described(description="How many targets it has now.")
-    email_count: int = Described(description="The same as `target_count`, for older clients.")
-    sources: list[SourceView] = Described(
-        description="The sources of its tracked fields: when each was last heard, and which are silent."
-    )
-    warnings: list[dict[str, str]] = Described(
-        default_factory=list[dict[str, str]],
-        description="Which sources have its runs go at their pace (`slow_source`), need longer than its"
-        " period (`short_period`), or are left out (`bulk_use`), each with `code` and `message`; told of a"
-        " monitor alone.",
-    )
-    last_run_at: datetime | None = Described(description="When a run of it last ended; null before.")
-    next_run_at: datetime | None = Described(description="When it runs next; null while it is paused.")
-    created_at: datetime = Described(description="When it was made.")
-    updated_at: datetime = Described(description="When it was last changed.")
 
 
 @dataclass(frozen=True)
@@ -342,11 +288,11 @@ async def get(connection: Connection, account_id: UUID, monitor_id: UUID, kept_d
     Raises:
         NotFound: the monitor is unknown, or another account's.
     """
-    cursor = await connection.execute(_SHOWN + " and m.id = %s", (account_id, monitor_id))
+    cursor = await connection.execute(SHOWN + " and m.id = %s", (account_id, monitor_id))
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("monitor")
-    return _view(row, kept_days)
+    return view_of(row, kept_days)
 
 
 async def exists(connection: Connection, account_id: UUID, monitor_id: UUID) -> bool:
@@ -363,31 +309,9 @@ async def list_all(
 ) -> list[MonitorView]:
     """Return the account's monitors, newest first, optionally of one type."""
     cursor = await connection.execute(
-        _SHOWN + " and m.monitor_type = coalesce(%s, m.monitor_type) order by m.id desc", (account_id, type)
+        SHOWN + " and m.monitor_type = coalesce(%s, m.monitor_type) order by m.id desc", (account_id, type)
     )
-    return [_view(row, kept_days) for row in await cursor.fetchall()]
-
-
-_SHOWN = (
-    "select m.*, l.target_count as listed, "
-    + sources.VIEWS
-    + " as sources from monitors m left join lists l on l.id = m.list_id"
-    " where m.account_id = %s and m.deleted_at is null"
-)
-
-
-def _view(row: dict[str, Any], kept_days: int) -> MonitorView:
-    count = row["target_count"] if row["list_id"] is None else row["listed"] or 0
-    given: dict[str, Any] = {name: row[name] for name in MonitorView.model_fields if name in row}
-    given |= {
-        "tolerance": effective_tolerances(row["monitor_type"], row["tolerance"]),
-        "retention_days": row["retention_days"] or kept_days,
-        "data_source_type": "inline" if row["list_id"] is None else "list",
-        "data_source_ref": row["list_id"],
-        "target_count": count,
-        "email_count": count,
-    }
-    return MonitorView(**given)
+    return [view_of(row, kept_days) for row in await cursor.fetchall()]
 
 
 def _values(plan: MonitorSettings) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models.credits import credits
+from models.credits.credits import Booking
 from models.errors import Conflict, DomainError, InsufficientCredits, NotFound
 from models.identifiers import new_id
 from models.lists.lists import TargetType
@@ -214,7 +215,9 @@ async def _accept(
     await connection.execute(
         "update monitors set run_id = %s, runs = runs + 1 where id = %s", (run_id, row["id"])
     )
-    await credits.hold(connection, row["account_id"], total, hold_reference(run_id), f"Monitor {row['name']}")
+    await credits.hold(
+        connection, Booking(row["account_id"], total, hold_reference(run_id), f"Monitor {row['name']}")
+    )
     return AcceptedRun(run_id, total)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, LiteralString
 from uuid import UUID
@@ -123,29 +124,41 @@ class DeliveryDetail(DeliveryView):
     attempt_log: list[AttemptView] = Described(description="The attempts, the first one first.")
 
 
+@dataclass(frozen=True, slots=True)
+class DeliveryQuery:
+    """A page of a list of deliveries.
+
+    Attributes:
+        endpoint_id: only deliveries to this webhook.
+        status: only deliveries with this status.
+        event_type: only deliveries of events of this type.
+        before: only deliveries that are older than this one.
+        limit: the highest number of deliveries on the page.
+    """
+
+    endpoint_id: UUID | None = None
+    status: DeliveryStatus | None = None
+    event_type: str | None = None
+    before: UUID | None = None
+    limit: int = 20
+
+
 async def list_page(
-    connection: Connection,
-    account_id: UUID,
-    *,
-    endpoint_id: UUID | None = None,
-    status: DeliveryStatus | None = None,
-    event_type: str | None = None,
-    before: UUID | None = None,
-    limit: int = 20,
+    connection: Connection, account_id: UUID, query: DeliveryQuery
 ) -> tuple[list[DeliveryView], UUID | None]:
     """Return the account's deliveries, newest first, and the `before` of the next page, if there is one."""
-    wanted = {
-        "account_id": account_id, "endpoint_id": endpoint_id, "status": status, "event_type": event_type,
-        "id": before, "limit": limit + 1,
+    values = {
+        "account_id": account_id, "endpoint_id": query.endpoint_id, "status": query.status,
+        "event_type": query.event_type, "id": query.before, "limit": query.limit + 1,
     }  # fmt: skip
-    query: LiteralString = "select * from deliveries where account_id = %(account_id)s"
-    query += " and endpoint_id = %(endpoint_id)s" if endpoint_id is not None else ""
-    query += " and status = %(status)s" if status is not None else ""
-    query += " and event_type = %(event_type)s" if event_type is not None else ""
-    query += " and id < %(id)s" if before is not None else ""
-    cursor = await connection.execute(query + " order by id desc limit %(limit)s", wanted)
+    statement: LiteralString = "select * from deliveries where account_id = %(account_id)s"
+    statement += " and endpoint_id = %(endpoint_id)s" if query.endpoint_id is not None else ""
+    statement += " and status = %(status)s" if query.status is not None else ""
+    statement += " and event_type = %(event_type)s" if query.event_type is not None else ""
+    statement += " and id < %(id)s" if query.before is not None else ""
+    cursor = await connection.execute(statement + " order by id desc limit %(limit)s", values)
     found = await cursor.fetchall()
-    rows = found[:limit]
+    rows = found[: query.limit]
     payloads, answers = await _payloads(connection, rows), await _last_answers(connection, rows)
     views = [
         DeliveryView(
@@ -153,7 +166,7 @@ async def list_page(
         )
         for row in rows
     ]
-    return views, rows[-1]["id"] if len(found) > limit else None
+    return views, rows[-1]["id"] if len(found) > query.limit else None
 
 
 async def get(connection: Connection, account_id: UUID, delivery_id: UUID) -> DeliveryDetail:

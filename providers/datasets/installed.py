@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 import logs
 
@@ -41,15 +41,18 @@ class InstalledFile(BaseModel, frozen=True):
     sha256: str
 
 
-class Installed(BaseModel, frozen=True):
-    """An installed dataset.
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+class Provenance(BaseModel, frozen=True):
+    """Where the data of a dataset is from.
 
     Attributes:
         source: its publisher, and the way it came.
         version: the publisher's name for this version.
         licence: the licence of the data.
         fetched_at: when it was fetched.
-        files: role → file.
         address: where it came from.
         mirror: the server, if the operator had replaced the publisher's.
     """
@@ -57,10 +60,15 @@ class Installed(BaseModel, frozen=True):
     source: str
     version: str
     licence: str
-    fetched_at: datetime
-    files: dict[str, InstalledFile]
+    fetched_at: datetime = Field(default_factory=_now)
     address: str = ""
     mirror: str | None = None
+
+
+class Installed(Provenance, frozen=True):
+    """An installed dataset, with its files by role."""
+
+    files: dict[str, InstalledFile]
 
     @property
     def dated(self) -> datetime:
@@ -121,30 +129,14 @@ def write_failures(data: Path, failures: Mapping[str, str]) -> None:
     _replace(folder(data) / _FAILURES, _FAILURES_OF.dump_json(dict(failures), indent=2))
 
 
-def install(
-    data: Path,
-    name: str,
-    files: Mapping[str, Path],
-    *,
-    source: str,
-    version: str,
-    licence: str,
-    fetched_at: datetime | None = None,
-    address: str = "",
-    mirror: str | None = None,
-) -> Installed:
+def install(data: Path, name: str, files: Mapping[str, Path], provenance: Provenance) -> Installed:
     """Install `files` as the dataset `name` in one step, and remove the previous version.
 
     Args:
         data: the data folder.
         name: the dataset.
         files: role → a complete file inside `folder(data)`, which is renamed.
-        source: its publisher, and the way it came.
-        version: the publisher's name for this version.
-        licence: the licence of the data.
-        fetched_at: when it was fetched; now by default.
-        address: where it came from.
-        mirror: the server, if the operator has replaced the publisher's.
+        provenance: where the data is from.
     """
     named: dict[str, InstalledFile] = {}
     for role, path in files.items():
@@ -154,15 +146,9 @@ def install(
         target = path.with_name(f"{name}-{role}-{digest[:12]}")
         named[role] = InstalledFile(name=target.name, bytes=path.stat().st_size, sha256=digest)
         path.replace(target)
-    installed = Installed(
-        source=source,
-        version=version,
-        licence=licence,
-        fetched_at=(fetched_at or datetime.now(UTC)).replace(microsecond=0),
-        files=named,
-        address=address,
-        mirror=mirror,
-    )
+    installed = Installed.model_validate({
+        **provenance.model_dump(), "fetched_at": provenance.fetched_at.replace(microsecond=0), "files": named
+    })  # fmt: skip
     with _manifest_lock:
         manifest = Manifest(datasets={**read_manifest(data).datasets, name: installed})
         _replace(folder(data) / _MANIFEST, manifest.model_dump_json(indent=2).encode())

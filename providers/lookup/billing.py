@@ -9,6 +9,7 @@ from uuid import UUID
 
 from database import Connection, Database
 from models.credits import credits, ledger, paid_blocks
+from models.credits.credits import Booking
 from models.errors import Conflict, InsufficientCredits
 from models.lookups import cached_answers
 from providers.lookup.result import LookupResult
@@ -184,7 +185,8 @@ class LookupBilling:
         while True:
             try:
                 return await credits.charge(
-                    connection, payer.account_id, amount, payer.reference, description, key_id=payer.key_id
+                    connection,
+                    Booking(payer.account_id, amount, payer.reference, description, key_id=payer.key_id),
                 )
             except InsufficientCredits as short:
                 amount = min(amount, short.details["balance"])
@@ -209,12 +211,14 @@ class LookupBilling:
     ) -> tuple[LookupResult, bool]:
         change = await credits.charge(
             connection,
-            payer.account_id,
-            result.credits,
-            payer.reference,
-            f"{result.kind} lookup",
-            key_id=payer.key_id,
-            run_id=payer.run_id,
+            Booking(
+                payer.account_id,
+                result.credits,
+                payer.reference,
+                f"{result.kind} lookup",
+                key_id=payer.key_id,
+                run_id=payer.run_id,
+            ),
         )
         return replace(result, credits=-change.amount), not change.replayed
 

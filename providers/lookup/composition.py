@@ -7,6 +7,7 @@ source that could contradict it has answered.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from providers.lookup.coverage import credits_for, leaves_open
@@ -17,14 +18,31 @@ from providers.sources.kind import Kind
 from providers.sources.verdicts import COMPUTED, judge
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The part of an answer that is delivered and charged.
+
+    Attributes:
+        fields: the only dotted fields; None for all.
+        offset: how many results to skip, for a kind that has pages.
+        limit: the most results to deliver; None for the kind's default.
+    """
+
+    fields: Collection[str] | None = None
+    offset: int = 0
+    limit: int | None = None
+
+
+WHOLE_ANSWER = Selection()
+"""All fields, and the first results."""
+
+
 def compose(
     kind: Kind,
     query: Query,
     outcomes: SourceResults,
     moment: datetime,
-    offset: int = 0,
-    limit: int | None = None,
-    fields: Collection[str] | None = None,
+    selection: Selection = WHOLE_ANSWER,
 ) -> LookupResult:
     """Merge the outcomes of all sources into the answer to `query`.
 
@@ -33,9 +51,7 @@ def compose(
         query: normalised.
         outcomes: the outcome of every source.
         moment: the time of the answer.
-        offset: how many results to skip, for a kind that has pages.
-        limit: the most results to deliver; None for the kind's default.
-        fields: the only fields to deliver and charge; None for all.
+        selection: the part of the answer to deliver and charge.
     """
     said = {source.spec.name: _sure(outcome) for source, outcome in outcomes if outcome.fields}
     told, of_others = kind.apart(said)
@@ -55,7 +71,7 @@ def compose(
         merged.fields[kind.count] = sum(own.get(kind.count, 1) for own in answered)
         merged.sources.pop(kind.count, None)  # all sources contribute to the count
     merged.fields[kind.echo] = query.words
-    delivered = kind.cut(merged.fields, offset, limit)
+    delivered = kind.cut(merged.fields, selection.offset, selection.limit)
     if delivered is not merged.fields:
         for path in merged.fields.keys() - delivered.keys():
             merged.sources.pop(path, None)
@@ -76,13 +92,13 @@ def compose(
         query=query.text,
         echo=kind.echo,
         data=data,
-        credits=credits_for(kind, outcomes, delivered, fields),
+        credits=credits_for(kind, outcomes, delivered, selection.fields),
         cached=all_kept(outcomes),
         partial=bool(silent) or any(outcome.failures for _, outcome in outcomes),
         outcomes=outcomes,
         sources=merged.sources,
         conflicts=merged.conflicts,
-        block=offset // kind.block if kind.block else 0,
+        block=selection.offset // kind.block if kind.block else 0,
     )
 
 

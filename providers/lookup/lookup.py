@@ -8,8 +8,8 @@ queries to a source share one request. A source that fails is named in the answe
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,18 +24,26 @@ from outbound.client import Outbound
 from providers.datasets.installed import Datasets
 from providers.lookup import samples
 from providers.lookup.admission import AdmissionControl
-from providers.lookup.answer_cache import AnswerCache, CachedAnswers, SourceQuery
+from providers.lookup.answer_cache import AnswerCache, CachedAnswers
 from providers.lookup.billing import LookupBilling, Payer
-from providers.lookup.composition import compose
+from providers.lookup.composition import Selection, compose
 from providers.lookup.local import NOT_ITS_SORT, LocalSources
 from providers.lookup.lookup_events import LookupEvents
 from providers.lookup.networks import network_of
 from providers.lookup.offline_answers import LEFT_ALONE, OfflineAnswers, lack_of
+from providers.lookup.questions import DEFAULTS, LookupOptions, Question
 from providers.lookup.recent_cache import RecentCache
 from providers.lookup.result import NOT_ASKED, LookupResult, SourceResult, suppressed
 from providers.lookup.source_fetcher import SourceFetcher
-from providers.lookup.source_status import BULK_USE, is_left_out, name_unknown, quota_of, row, switched_off
-from providers.lookup.waiter import Waiter
+from providers.lookup.source_status import (
+    BULK_USE,
+    SourceState,
+    build_row,
+    is_left_out,
+    name_unknown,
+    quota_of,
+    switched_off,
+)
 from providers.registry import KINDS
 from providers.sources.aggregate import types_of
 from providers.sources.base import LocalSource, Query, RemoteSource, Source
@@ -44,32 +52,6 @@ from sealing import Keyring
 from settings import Settings
 
 _log = logs.get(__name__)
-_DEADLINE_SECONDS = 8.0
-
-
-@dataclass(frozen=True)
-class _Question:
-    """A query with its options; see `Lookups.lookup`. `kept_only`: send no requests."""
-
-    kind: Kind
-    query: Query
-    fields: Collection[str] | None
-    max_age: float | None
-    deadline: float
-    offset: int = 0
-    limit: int | None = None
-    waiter: Waiter | None = None
-    kept_only: bool = False
-
-    @property
-    def place(self) -> Hashable:
-        """A key that is equal for all questions with the same answer."""
-        fields = None if self.fields is None else frozenset(self.fields)
-        return self.kind.name, self.query.words, fields, self.offset, self.limit
-
-    def of(self, sources: Sequence[RemoteSource]) -> list[SourceQuery]:
-        """Return the sources, each with the query in the form of its own kind."""
-        return [(source, replace(source.asks(self.query), kind=source.spec.kind)) for source in sources]
 
 
 class AskedSources(NamedTuple):
@@ -148,29 +130,19 @@ class Lookups:
         self,
         kind: str,
         query: str,
+        options: LookupOptions = DEFAULTS,
         *,
         pointer: str | None = None,
-        fields: Collection[str] | None = None,
-        max_age: float | None = None,
-        deadline: float = _DEADLINE_SECONDS,
-        offset: int = 0,
-        limit: int | None = None,
         payer: Payer | None = None,
-        waiter: Waiter | None = None,
     ) -> LookupResult:
         """Look `query` up at every enabled source of `kind`.
 
         Args:
             kind: `ip` …
             query: as the caller gave it.
+            options: how it is looked up.
             pointer: where in the caller's input the query stood, for the error; `/<kind>` by default.
-            fields: the only dotted fields that are wanted; sources that fill none of them are not asked.
-            max_age: seconds; no cached answer older than that is used, 0 for none at all.
-            deadline: seconds for everything.
-            offset: how many results to skip, for a kind that has pages.
-            limit: the most results to deliver, for a kind that has many.
             payer: the account that pays, if the kind costs credits; None for a lookup without an owner.
-            waiter: the caller, if it comes back when sources are over their limits; None if it cannot wait.
 
         Raises:
             models.errors.Invalid: if `query` is not of this kind.
@@ -182,10 +154,10 @@ class Lookups:
         parsed = chosen.normalise(query, pointer or f"/{kind}")
         terms = None
         if payer is not None and chosen.price:
-            terms = await self.billing.get_terms(payer, chosen, parsed, offset, limit)
-            limit = terms.limit
-        question = _Question(chosen, parsed, fields, max_age, deadline, offset, limit, waiter)
-        result = await self._answer(question)
+            wanted = options.selection
+            terms = await self.billing.get_terms(payer, chosen, parsed, wanted.offset, wanted.limit)
+            options = replace(options, selection=replace(wanted, limit=terms.limit))
+        result = await self._answer(Question(chosen, parsed, options))
         if payer is None:
             return result
         has_subscriber = await self.events.has_subscriber(payer.account_id)
@@ -243,44 +215,36 @@ class Lookups:
         chosen = self._kinds[kind]
         parsed = chosen.normalise(query, pointer)
         # Cached answers of a kind that costs credits were paid by another account.
-        max_age = 0 if chosen.price else None
-        question = _Question(chosen, parsed, fields, max_age, deadline=0, kept_only=True)
+        options = LookupOptions(Selection(fields), max_age=0 if chosen.price else None, deadline=0)
+        question = Question(chosen, parsed, options, kept_only=True)
         outcomes = await self._ask(question)
         left_alone = suppressed(outcomes)
         if not left_alone:
             outcomes += samples.added(chosen, outcomes)
-        result = compose(chosen, parsed, outcomes, datetime.now(UTC), fields=fields)
+        result = compose(chosen, parsed, outcomes, datetime.now(UTC), options.selection)
         could_be_asked = any(outcome.detail == NOT_ASKED for _, outcome in outcomes)
         refusal = None if left_alone or could_be_asked else lack_of(result)
         if refusal is not None:
             raise refusal
         return result
 
-    async def _answer(self, question: _Question) -> LookupResult:
+    async def _answer(self, question: Question) -> LookupResult:
         """Return an answer of the last seconds, or a new one.
 
         Raises:
             AllProvidersFailed: if every source that was asked failed.
             NoProvider: if no source could be asked at all.
         """
-        place = question.place, self._leaves_out and question.waiter is not None
-        result = self._recent.find(place) if question.max_age is None else None
+        place = question.place, self._leaves_out and question.options.waiter is not None
+        result = self._recent.find(place) if question.options.max_age is None else None
         if result is None or await self._is_suppressed(question.query):
             outcomes = await self._ask(question)
-            moment = datetime.now(UTC)
-            result = compose(
-                question.kind,
-                question.query,
-                outcomes,
-                moment,
-                question.offset,
-                question.limit,
-                question.fields,
-            )
+            wanted = question.options.selection
+            result = compose(question.kind, question.query, outcomes, datetime.now(UTC), wanted)
             if suppressed(outcomes):
                 return result
             # A waiting caller is refused earlier than others, so its refusals do not hold for them.
-            if question.waiter is None or all(one.status != "rate_limited" for _, one in outcomes):
+            if question.options.waiter is None or all(one.status != "rate_limited" for _, one in outcomes):
                 self._recent.add(place, result)
         refusal = lack_of(result)
         if refusal is not None:
@@ -291,10 +255,12 @@ class Lookups:
         person = suppressions.identifier(query.text)
         return person is not None and (await self._kept.find([], person)).suppressed
 
-    async def _ask(self, question: _Question) -> list[tuple[Source, SourceResult]]:
+    async def _ask(self, question: Question) -> list[tuple[Source, SourceResult]]:
         """Return the outcome of every source. Nothing is sent about a suppressed person."""
         kind, query = question.kind, question.query
-        plan = self._local.plan(kind.name, question.fields, many=question.waiter is not None)
+        plan = self._local.plan(
+            kind.name, question.options.selection.fields, many=question.options.waiter is not None
+        )
         [outcomes] = self._local.ask(plan, [query])
         remote = [source for place, source in plan.remote if outcomes[place][1] is NOT_ITS_SORT]
         first = [source for source in remote if source.takes(query)]
@@ -312,21 +278,21 @@ class Lookups:
             for source, outcome in outcomes
         ]
 
-    async def _look(self, sources: Sequence[RemoteSource], question: _Question) -> CachedAnswers:
+    async def _look(self, sources: Sequence[RemoteSource], question: Question) -> CachedAnswers:
         """Read the cached answers, and check whether the person is suppressed."""
         person = suppressions.identifier(question.query.text)
-        return await self._kept.find(question.of(sources) if question.max_age != 0 else [], person)
+        return await self._kept.find(question.of(sources) if question.options.max_age != 0 else [], person)
 
     async def _ask_remote(
-        self, sources: Sequence[RemoteSource], question: _Question, found: CachedAnswers
+        self, sources: Sequence[RemoteSource], question: Question, found: CachedAnswers
     ) -> dict[str, SourceResult]:
         """Ask all sources at once, each with the query in the form of its own kind."""
         return await self._fetcher.ask(
             question.of(sources),
             found.entries,
-            max_age=question.max_age,
-            deadline=question.deadline,
-            waiter=question.waiter,
+            max_age=question.options.max_age,
+            deadline=question.options.deadline,
+            waiter=question.options.waiter,
             kept_only=question.kept_only,
         )
 
@@ -334,7 +300,7 @@ class Lookups:
         self,
         resolve: Resolve,
         sources: Sequence[RemoteSource],
-        question: _Question,
+        question: Question,
         found: CachedAnswers,
     ) -> dict[str, SourceResult]:
         """Find out first what exactly the query means, then ask every source about exactly that.
@@ -344,15 +310,15 @@ class Lookups:
         """
         started = time.perf_counter()
         searching = [source for source in sources if source.takes(question.query)]
-        half = replace(question, deadline=question.deadline / 2)
+        half = question.within(question.options.deadline / 2)
         first = await self._ask_remote(searching, half, found)
         told = {name: outcome.fields for name, outcome in first.items()}
         # A stale answer that replaces a failed one still identifies the subject, so it does not count as
         # silence.
         heard = not any(outcome.silent and not outcome.stale for outcome in first.values())
         resolution = resolve(question.query, told, heard)
-        left = question.deadline - (time.perf_counter() - started)
-        exact = replace(question, query=resolution.query, deadline=left)
+        left = question.options.deadline - (time.perf_counter() - started)
+        exact = replace(question.within(left), query=resolution.query)
         knowing = [source for source in sources if source.takes(exact.query)]
         second = await self._ask_remote(knowing, exact, await self._look(knowing, exact))
         failed = any(outcome.silent for outcome in first.values())
@@ -386,11 +352,10 @@ class Lookups:
         known = states.get(spec.name, {})
         installed = self._datasets.usable(spec.dataset) if spec.dataset else None
         if not isinstance(source, RemoteSource):
-            return row(source, self._off[spec.name], installed, known, cooling_down=False)
+            return build_row(source, SourceState(self._off[spec.name], installed, known, cooling_down=False))
         account = states.get(source.spec.bucket, {})
         cooling_down = bool(known.get("blocked") or account.get("blocked"))
-        return row(
-            source,
+        state = SourceState(
             self._off[spec.name],
             installed,
             known,
@@ -398,3 +363,4 @@ class Lookups:
             quota=quota_of(source.spec, self._settings, use),
             address=source.spec.address(self._settings),
         )
+        return build_row(source, state)

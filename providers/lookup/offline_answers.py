@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ from models.accounts import suppressions
 from models.errors import DomainError
 from models.lookups.lookups import AllProvidersFailed, NoProvider
 from providers.lookup.answer_cache import AnswerCache, CachedAnswers, SourceQuery
-from providers.lookup.composition import compose
+from providers.lookup.composition import WHOLE_ANSWER, Selection, compose
 from providers.lookup.local import NOT_ITS_SORT, NOT_WANTED, LocalSources, NamedResult, SourcePlan
 from providers.lookup.result import NO_DATA, SUPPRESSED, LookupResult, SourceResult
 from providers.lookup.source_fetcher import SourceFetcher
@@ -38,8 +38,7 @@ class _Question:
 
     kind: Kind
     plan: SourcePlan
-    fields: Collection[str] | None
-    limit: int | None
+    selection: Selection
     waiter: Waiter | None
 
 
@@ -68,9 +67,8 @@ class OfflineAnswers:
         self,
         kind: str,
         queries: Sequence[str],
+        selection: Selection = WHOLE_ANSWER,
         *,
-        fields: Collection[str] | None = None,
-        limit: int | None = None,
         waiter: Waiter | None = None,
     ) -> list[Answer | None]:
         """Answer many queries without asking any source. Nothing is charged, and no event is emitted.
@@ -78,8 +76,7 @@ class OfflineAnswers:
         Args:
             kind: `ip` …
             queries: as the caller wrote them.
-            fields: the only dotted fields that are wanted.
-            limit: the most results to deliver, for a kind that has many.
+            selection: the part of the answers that is wanted.
             waiter: the caller, if it comes back when sources are over their limits.
 
         Returns:
@@ -90,9 +87,8 @@ class OfflineAnswers:
             psycopg.Error: the database is away.
         """
         chosen = self._kinds[kind]
-        question = _Question(
-            chosen, self._local.plan(kind, fields, many=waiter is not None), fields, limit, waiter
-        )
+        plan = self._local.plan(kind, selection.fields, many=waiter is not None)
+        question = _Question(chosen, plan, selection, waiter)
         answers: list[Answer | None] = []
         for first in range(0, len(queries), _READ_AT_ONCE):
             parsed = [_parsed(chosen, text) for text in queries[first : first + _READ_AT_ONCE]]
@@ -119,9 +115,7 @@ class OfflineAnswers:
             elif not self._settle(question, query, outcomes, kept):
                 yield None
                 continue
-            result = compose(
-                question.kind, query, outcomes, moment, limit=question.limit, fields=question.fields
-            )
+            result = compose(question.kind, query, outcomes, moment, question.selection)
             yield result if kept.suppressed else lack_of(result) or result
 
     def _settle(

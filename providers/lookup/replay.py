@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from models.monitors.snapshots import Said
-from providers.lookup.composition import compose
+from providers.lookup.composition import Selection, compose
 from providers.lookup.result import ANSWERS, NOT_ASKED, LookupResult, SourceResult, SourceResults, suppressed
 from providers.lookup.source_status import NO_KEY, OFF
 from providers.sources.base import Fields, Query, Source
@@ -70,7 +70,7 @@ def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupRes
         (source, _repeat_outcome(words[source.spec.name]) if source.spec.name in words else _ABSENT)
         for source in kind.sources
     ]
-    return compose(kind, query, outcomes, moment, limit=WHOLE)
+    return compose(kind, query, outcomes, moment, Selection(limit=WHOLE))
 
 
 def _spoke(source: Source, outcome: SourceResult) -> bool:

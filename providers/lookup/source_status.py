@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -63,20 +63,11 @@ def name_unknown(kinds: Mapping[str, Kind], settings: Settings) -> list[str]:
     ]
 
 
-def row(
-    source: Source,
-    off: str | None,
-    installed: Installed | None,
-    known: Mapping[str, Any],
-    *,
-    cooling_down: bool,
-    quota: Sequence[QuotaWindow] = (),
-    address: str | None = None,
-) -> ProviderRow:
-    """Return the row of a source in the list of all sources.
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """What is known of a source in this installation.
 
-    Args:
-        source: the source.
+    Attributes:
         off: why the settings disable it, if they do.
         installed: its data on this machine, if there is any.
         known: its statistics from Postgres: `last_success`, `error_rate` and `limited_rate`.
@@ -84,20 +75,31 @@ def row(
         quota: how often it may be asked, and how much of that is left.
         address: the operator's address, if it replaces the vendor's.
     """
-    spec = source.spec
-    by_way_of = installed.mirror if installed else address
+
+    off: str | None
+    installed: Installed | None
+    known: Mapping[str, Any]
+    cooling_down: bool
+    quota: Sequence[QuotaWindow] = ()
+    address: str | None = None
+
+
+def build_row(source: Source, found: SourceState) -> ProviderRow:
+    """Return the row of a source in the list of all sources."""
+    spec, installed, known = source.spec, found.installed, found.known
+    by_way_of = installed.mirror if installed else found.address
     state: State = "ready"
-    if off is not None:
-        state = "no_key" if off == NO_KEY else "disabled"
+    if found.off is not None:
+        state = "no_key" if found.off == NO_KEY else "disabled"
     elif spec.dataset and installed is None:
         state = "no_data"
-    elif cooling_down:
+    elif found.cooling_down:
         state = "cooling_down"
     return ProviderRow(
         name=spec.name,
         kind=spec.kind,
         state=state,
-        reason=off,
+        reason=found.off,
         fields=sorted(spec.fields),
         licence=installed.licence if installed else spec.licence,
         commercial=spec.commercial,
@@ -106,7 +108,7 @@ def row(
         attribution=spec.attribution + (f"; by way of {by_way_of}" if by_way_of else ""),
         address=by_way_of,
         evidence=_evidence(spec),
-        quota=list(quota) or None,
+        quota=list(found.quota) or None,
         dataset_age=_age(installed) if installed else None,
         dataset_version=installed.version if installed else None,
         last_success=known.get("last_success"),

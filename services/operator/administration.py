@@ -12,10 +12,11 @@ from uuid import UUID
 from database import Connection, Database
 from models import audit
 from models.accounts import accounts, keys, passwords, suppressions
-from models.accounts.accounts import Account
+from models.accounts.accounts import Account, NewAccount
 from models.accounts.suppressions import ErasedAnswer
 from models.audit import Actor, Target
 from models.credits import credits
+from models.credits.credits import Booking
 from models.errors import FieldError, Invalid
 from models.identifiers import new_id, parse_id
 from models.installation import key_rotation, processes, root_key
@@ -101,7 +102,7 @@ async def create_account(
     hashed = await passwords.hash_password(password)
     async with _transaction(database_url) as connection:
         account = await accounts.create_account(
-            connection, email, hashed, name, granted, actor=operator(new_id())
+            connection, NewAccount(email, hashed, name, credits=granted), actor=operator(new_id())
         )
     return CreatedAccount(str(account.id), account.email, granted, generated)
 
@@ -195,7 +196,7 @@ async def grant_credits(
     reference = f"grant/{reference or new_id()}"
     async with _transaction(database_url) as connection:
         account = await find_account(connection, email)
-        change = await credits.grant(connection, account.id, amount, reference, reason)
+        change = await credits.grant(connection, Booking(account.id, amount, reference, reason))
         if not change.replayed:
             target = Target("credits", name=reference)
             changes = {"amount": amount, "reason": reason}

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from database import Database, Notifier
 from models.accounts import accounts, secrets
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.errors import Conflict
 from models.runs import resumption
@@ -165,7 +166,7 @@ class Carriers:
     async def _account(self) -> UUID:
         async with self._database.transaction() as connection:
             account = await accounts.create_account(
-                connection, f"{uuid4().hex}@example.com", "-", None, credits_granted=100
+                connection, NewAccount(f"{uuid4().hex}@example.com", "-", credits=100)
             )
             actor = Actor(account.id, "system", name="test")
             await secrets.put(connection, self._keyring, actor, "TOKEN", "value")

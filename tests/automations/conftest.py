@@ -24,6 +24,7 @@ from temporal.client import connect
 from tests.api_server import Api, running
 from tests.automations.engine import NewAccount, NewTarget, Run, Work, working
 from tests.automations.faults import Around, with_faults
+from tests.checked_definitions import checked
 from tests.datasets import write_small_datasets
 
 
@@ -32,11 +33,7 @@ def new_account(database: Database) -> NewAccount:
     async def create() -> UUID:
         async with database.transaction() as connection:
             account = await accounts.create_account(
-                connection,
-                email=f"{uuid4().hex}@example.com",
-                password_hash="-",
-                name=None,
-                credits_granted=0,
+                connection, accounts.NewAccount(f"{uuid4().hex}@example.com", "-")
             )
         return account.id
 
@@ -56,7 +53,7 @@ def new_target(database: Database, keyring: Keyring, new_account: NewAccount) ->
         )
         async with database.transaction() as connection:
             actor = Actor(account_id, "system", name="test")
-            created = await automations.create(connection, keyring, actor, definition, "active")
+            created = await automations.create(connection, keyring, actor, checked(definition, "active"))
             return await run_targets.run_target(connection, account_id, created)
 
     return create

@@ -11,6 +11,7 @@ import pytest
 
 from database import Database
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.identifiers import new_id
 from providers.registry import KINDS
 from providers.sources.base import RemoteSource
@@ -63,7 +64,7 @@ def account(database: Database) -> Account:
             await connection.execute("truncate provider_states, source_windows, source_turns")
         async with database.transaction() as connection:
             email = f"{new_id()}@example.com"
-            return (await accounts.create_account(connection, email, "-", None, balance)).id
+            return (await accounts.create_account(connection, NewAccount(email, "-", credits=balance))).id
 
     return create
 

@@ -16,6 +16,7 @@ from temporalio.client import Client
 from database import Database
 from embedded.postgres import Postgres
 from models.credits import credits
+from models.credits.credits import Booking
 from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
@@ -235,7 +236,7 @@ async def test_a_charge_counts_for_its_run_in_the_transaction_of_the_charge(
     async def charge(commits: bool) -> None:
         async with database.transaction() as connection:
             reference = f"run/{run_id}/look"
-            await credits.charge(connection, target.account_id, 3, reference, "test", run_id=run_id)
+            await credits.charge(connection, Booking(target.account_id, 3, reference, "test", run_id=run_id))
             if not commits:
                 raise RuntimeError
 

@@ -25,6 +25,7 @@ from temporalio.workflow import NondeterminismError
 
 from database import Database
 from models.credits import credits
+from models.credits.credits import Booking
 from models.runs import resumption
 from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
@@ -285,7 +286,7 @@ async def test_a_history_of_a_monitor_made_now_replays(
 ) -> None:
     watcher = Watcher(database, await new_account())
     async with database.connection() as connection:
-        await credits.grant(connection, watcher.account_id, 2000, f"test/{uuid4()}", "test")
+        await credits.grant(connection, Booking(watcher.account_id, 2000, f"test/{uuid4()}", "test"))
     monitor_id = await watcher.monitor(addresses(MONITOR_RUNS[name]))
     run_id = await watcher.start(monitor_id)
     faults = {"waits": wait_at_first, "lost": lose_at_first}

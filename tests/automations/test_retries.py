@@ -12,7 +12,7 @@ from aiohttp import web
 from database import Database, Notifier
 from engine.calls import AttemptResult
 from execution.redaction import Redaction
-from execution.webhook_step import Secrets, send
+from execution.webhook_step import Secrets, WebhookCall, send
 from language.steps import Retry, WebhookStep
 from language.webhook_requests import RequestTemplates
 from models.identifiers import new_id
@@ -52,8 +52,8 @@ async def sent(settings: Settings, url: str, **config: Any) -> AttemptResult:
     step = WebhookStep.model_validate(webhook(url, body="x", **config))
     nothing = Secrets({}, Redaction([]))
     async with Outbound(settings) as outbound:
-        room, templates = outbound.memory.reservation(), RequestTemplates(step.config)
-        return await send(outbound, step, templates, {}, nothing, "call", new_id(), room, first)
+        call = WebhookCall("call", new_id(), step, RequestTemplates(step.config), {}, nothing)
+        return await send(outbound, call, outbound.memory.reservation(), first)
 
 
 async def first() -> int:

@@ -13,6 +13,7 @@ from providers.breach.catalogue import DATASET, build, opened
 from providers.breach.exposed import usual
 from providers.breach.kind import KIND
 from providers.datasets import installed
+from providers.datasets.installed import Provenance
 from providers.sources.aggregate import merge
 from settings import Settings
 from tests.email.sources import Sources, running_with
@@ -69,7 +70,9 @@ def test_a_catalogue_with_hardly_a_breach_in_it_is_not_installed(others: int, tm
 async def test_with_the_catalogue_breaches_have_its_titles(sources: Sources, settings: Settings) -> None:
     folder = installed.folder(settings.data)
     folder.mkdir(parents=True)
-    installed.install(settings.data, DATASET.name, catalogue(folder), source="test", version="1", licence="-")
+    installed.install(
+        settings.data, DATASET.name, catalogue(folder), Provenance(source="test", version="1", licence="-")
+    )
     sources.say("ok")
     async with running_with(sources, settings) as api:
         person = await api.person()

@@ -12,6 +12,7 @@ import pytest
 
 from database import Database
 from models.credits import credits
+from models.credits.credits import Booking
 from models.identifiers import new_id
 from providers.lookup.billing import Payer
 from sealing import Keyring
@@ -140,7 +141,7 @@ async def test_what_another_has_spent_meanwhile_is_not_delivered(
     )
     await eventually(lambda: sources.held == 10)
     async with database.connection() as connection:
-        await credits.charge(connection, person.account.id, 7, f"other/{uuid4()}", "another's")
+        await credits.charge(connection, Booking(person.account.id, 7, f"other/{uuid4()}", "another's"))
     sources.open.set()
     response = await asked
     entries = response.json()["results"] if accept == "application/json" else lines(response)[1:-1]
@@ -159,7 +160,7 @@ async def test_nobody_is_asked_any_more_once_another_has_spent_the_credits(
     asked = asyncio.create_task(person.key.post(WEB, json={"queries": queries}, headers=EVENTS))
     await eventually(lambda: sources.held == 16)
     async with database.connection() as connection:
-        await credits.charge(connection, person.account.id, 95, f"other/{uuid4()}", "another's")
+        await credits.charge(connection, Booking(person.account.id, 95, f"other/{uuid4()}", "another's"))
     sources.open.set()
     entries = lines(await asked)[1:-1]
     assert (codes(entries).count(None), codes(entries).count("insufficient_credits")) == (5, 95)

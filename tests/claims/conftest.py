@@ -12,12 +12,14 @@ import pytest
 from database import Database
 from language.definition import Definition
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.automations import automations, run_targets
 from models.runs.acceptance import RunRequest, accept
 from sealing import Keyring
 from tests.automations.claims import claimed, new_shift
 from tests.automations.conftest import new_account, new_target, nothing_waits
+from tests.checked_definitions import checked
 
 __all__ = ["new_account", "new_target", "nothing_waits"]
 
@@ -57,12 +59,10 @@ def new_runs(database: Database, keyring: Keyring) -> NewRuns:
     async def create(payloads: Sequence[Any]) -> Carried:
         async with database.transaction() as connection:
             await connection.execute("delete from run_work where status = 'queued'")
-            account = await accounts.create_account(
-                connection, f"{uuid4().hex}@example.com", "-", None, credits_granted=0
-            )
+            account = await accounts.create_account(connection, NewAccount(f"{uuid4().hex}@example.com", "-"))
             definition = Definition.model_validate({"name": "test"})
             created = await automations.create(
-                connection, keyring, Actor(account.id, "system", name="test"), definition, "active"
+                connection, keyring, Actor(account.id, "system", name="test"), checked(definition, "active")
             )
             target = await run_targets.run_target(connection, account.id, created)
             await accept(connection, [RunRequest(target, "manual", payload) for payload in payloads])

@@ -10,6 +10,7 @@ import pytest
 from database import Database
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from providers.lookup.replay import editions, said
 from providers.lookup.result import LookupResult
 from sealing import Keyring
@@ -53,7 +54,7 @@ async def test_an_older_answer_of_a_register_that_fails_now_is_no_silence(
 
 
 async def search(lookups: Lookups) -> LookupResult:
-    return await lookups.lookup("company", "Example Bank", max_age=0)
+    return await lookups.lookup("company", "Example Bank", LookupOptions(max_age=0))
 
 
 async def test_who_cannot_be_told_from_others_for_want_of_a_source_has_not_been_heard(

@@ -12,8 +12,9 @@ import pytest
 
 from database import Connection, Database
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.credits import credits, ledger
-from models.credits.credits import Change
+from models.credits.credits import Booking, Change
 from models.errors import Conflict, InsufficientCredits, NotFound
 
 
@@ -25,7 +26,7 @@ async def account_id(database: Database) -> UUID:
 async def new_account(database: Database, balance: int) -> UUID:
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        return (await accounts.create_account(connection, email, "hash", None, balance)).id
+        return (await accounts.create_account(connection, NewAccount(email, "hash", credits=balance))).id
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ async def prove(database: Database) -> None:
 async def test_a_charge_takes_its_amount_and_says_what_is_left(
     connection: Connection, account_id: UUID, database: Database
 ) -> None:
-    change = await credits.charge(connection, account_id, 30, f"c/{account_id}", "test")
+    change = await credits.charge(connection, Booking(account_id, 30, f"c/{account_id}", "test"))
     assert change == Change(amount=-30, balance=70, replayed=False)
     assert await figures(database, account_id) == (70, 0, 30)
 
@@ -84,7 +85,7 @@ async def test_the_same_reference_again_is_not_charged_again(
     connection: Connection, account_id: UUID
 ) -> None:
     for replayed in (False, True, True):
-        change = await credits.charge(connection, account_id, 30, f"c/{account_id}", "test")
+        change = await credits.charge(connection, Booking(account_id, 30, f"c/{account_id}", "test"))
         assert change == Change(amount=-30, balance=70, replayed=replayed)
 
 
@@ -92,7 +93,7 @@ async def test_a_charge_that_the_balance_does_not_cover_takes_nothing(
     connection: Connection, account_id: UUID, database: Database
 ) -> None:
     with pytest.raises(InsufficientCredits) as refusal:
-        await credits.charge(connection, account_id, 101, f"c/{account_id}", "test")
+        await credits.charge(connection, Booking(account_id, 101, f"c/{account_id}", "test"))
     assert refusal.value.details == {"required": 101, "balance": 100}
     assert await figures(database, account_id) == (100, 0, 0)
 
@@ -100,11 +101,13 @@ async def test_a_charge_that_the_balance_does_not_cover_takes_nothing(
 async def test_an_account_that_does_not_exist_is_named(connection: Connection) -> None:
     for call in (credits.charge, credits.grant, credits.hold):
         with pytest.raises(NotFound):
-            await call(connection, uuid4(), 1, f"x/{uuid4()}", "test")
+            await call(connection, Booking(uuid4(), 1, f"x/{uuid4()}", "test"))
 
 
 async def test_free_work_is_not_booked(connection: Connection, account_id: UUID) -> None:
-    assert await credits.charge(connection, account_id, 0, f"c/{account_id}", "test") == Change(0, 100, False)
+    assert await credits.charge(connection, Booking(account_id, 0, f"c/{account_id}", "test")) == Change(
+        0, 100, False
+    )
     page, _ = await ledger.list_entries(connection, account_id)
     assert [entry.kind for entry in page] == ["grant"]
 
@@ -113,33 +116,37 @@ async def test_a_hold_subtracts_at_once_and_its_settlement_gives_back_the_rest(
     connection: Connection, account_id: UUID, database: Database
 ) -> None:
     reference = f"h/{account_id}"
-    assert (await credits.hold(connection, account_id, 60, reference, "test")).balance == 40
+    assert (await credits.hold(connection, Booking(account_id, 60, reference, "test"))).balance == 40
     assert await figures(database, account_id) == (40, 60, 0)
-    assert await credits.settle(connection, account_id, reference, 45, "test") == Change(15, 55, False)
+    assert await credits.settle(connection, Booking(account_id, 45, reference, "test")) == Change(
+        15, 55, False
+    )
     assert await figures(database, account_id) == (55, 0, 45)
-    assert await credits.settle(connection, account_id, reference, 45, "test") == Change(15, 55, True)
+    assert await credits.settle(connection, Booking(account_id, 45, reference, "test")) == Change(
+        15, 55, True
+    )
 
 
 async def test_a_hold_ends_once_by_settlement_or_by_release(connection: Connection, account_id: UUID) -> None:
     settled, released, none = (f"{kind}/{account_id}" for kind in "srn")
     for reference in (settled, released):
-        await credits.hold(connection, account_id, 10, reference, "test")
-    await credits.settle(connection, account_id, settled, 10, "test")
+        await credits.hold(connection, Booking(account_id, 10, reference, "test"))
+    await credits.settle(connection, Booking(account_id, 10, settled, "test"))
     assert (await credits.release(connection, account_id, released, "test")).balance == 90
     with pytest.raises(Conflict):
         await credits.release(connection, account_id, settled, "test")
     with pytest.raises(Conflict):
-        await credits.settle(connection, account_id, released, 1, "test")
+        await credits.settle(connection, Booking(account_id, 1, released, "test"))
     with pytest.raises(Conflict):
-        await credits.settle(connection, account_id, none, 1, "test")
+        await credits.settle(connection, Booking(account_id, 1, none, "test"))
 
 
 async def test_a_settlement_cannot_use_more_than_was_held(
     connection: Connection, account_id: UUID, database: Database
 ) -> None:
-    await credits.hold(connection, account_id, 10, f"h/{account_id}", "test")
+    await credits.hold(connection, Booking(account_id, 10, f"h/{account_id}", "test"))
     with pytest.raises(Conflict):
-        await credits.settle(connection, account_id, f"h/{account_id}", 11, "test")
+        await credits.settle(connection, Booking(account_id, 11, f"h/{account_id}", "test"))
     assert await figures(database, account_id) == (90, 10, 0)
 
 
@@ -147,13 +154,15 @@ async def test_a_charge_is_refunded_once_and_never_by_more_than_it_was(
     connection: Connection, account_id: UUID, database: Database
 ) -> None:
     reference = f"c/{account_id}"
-    await credits.charge(connection, account_id, 30, reference, "test")
+    await credits.charge(connection, Booking(account_id, 30, reference, "test"))
     with pytest.raises(Conflict):
-        await credits.refund(connection, account_id, 31, reference, "test")
+        await credits.refund(connection, Booking(account_id, 31, reference, "test"))
     with pytest.raises(Conflict):
-        await credits.refund(connection, account_id, 1, "another", "test")
+        await credits.refund(connection, Booking(account_id, 1, "another", "test"))
     for replayed in (False, True):
-        assert await credits.refund(connection, account_id, 20, reference, "test") == Change(20, 90, replayed)
+        assert await credits.refund(connection, Booking(account_id, 20, reference, "test")) == Change(
+            20, 90, replayed
+        )
     assert await figures(database, account_id) == (90, 0, 10)
 
 
@@ -161,21 +170,21 @@ async def test_another_account_cannot_touch_a_reference(
     connection: Connection, account_id: UUID, database: Database
 ) -> None:
     other = await new_account(database, 100)
-    await credits.charge(connection, account_id, 30, f"c/{account_id}", "test")
-    await credits.hold(connection, account_id, 30, f"h/{account_id}", "test")
+    await credits.charge(connection, Booking(account_id, 30, f"c/{account_id}", "test"))
+    await credits.hold(connection, Booking(account_id, 30, f"h/{account_id}", "test"))
     with pytest.raises(Conflict):
-        await credits.refund(connection, other, 30, f"c/{account_id}", "test")
+        await credits.refund(connection, Booking(other, 30, f"c/{account_id}", "test"))
     with pytest.raises(Conflict):
-        await credits.settle(connection, other, f"h/{account_id}", 30, "test")
+        await credits.settle(connection, Booking(other, 30, f"h/{account_id}", "test"))
     with pytest.raises(Conflict):
-        await credits.charge(connection, other, 30, f"c/{account_id}", "test")
+        await credits.charge(connection, Booking(other, 30, f"c/{account_id}", "test"))
     assert await figures(database, other) == (100, 0, 0)
 
 
 async def test_a_change_that_rolls_back_never_happened(database: Database, account_id: UUID) -> None:
     with pytest.raises(RuntimeError):
         async with database.transaction() as connection:
-            await credits.charge(connection, account_id, 30, f"c/{account_id}", "test")
+            await credits.charge(connection, Booking(account_id, 30, f"c/{account_id}", "test"))
             raise RuntimeError
     assert await figures(database, account_id) == (100, 0, 0)
 
@@ -191,7 +200,7 @@ async def test_one_reference_from_many_sides_at_once_is_charged_once(
 ) -> None:
     async def pay() -> Change:
         async with database.connection() as connection:
-            return await credits.charge(connection, account_id, 30, f"c/{account_id}", "test")
+            return await credits.charge(connection, Booking(account_id, 30, f"c/{account_id}", "test"))
 
     changes = await asyncio.gather(*(pay() for _ in range(16)))
     assert [change.replayed for change in changes].count(False) == 1
@@ -204,7 +213,7 @@ async def test_many_racing_for_the_last_credits_get_exactly_those(
     async def pay(number: int) -> bool:
         async with database.connection() as connection:
             try:
-                await credits.charge(connection, account_id, 3, f"c/{account_id}/{number}", "test")
+                await credits.charge(connection, Booking(account_id, 3, f"c/{account_id}/{number}", "test"))
             except InsufficientCredits:
                 return False
             return True
@@ -232,12 +241,12 @@ class Chaos:
         amount = number % 7 + 1  # the same reference always asks for the same
         kind = self.random.choice(["charge", "charge", "hold", "settle", "release", "refund", "grant"])
         calls: dict[str, Callable[[Connection], Awaitable[Change]]] = {
-            "charge": lambda c: credits.charge(c, owner, amount, reference, "x"),
-            "hold": lambda c: credits.hold(c, owner, amount, reference, "x"),
-            "settle": lambda c: credits.settle(c, owner, reference, amount // 2, "x"),
+            "charge": lambda c: credits.charge(c, Booking(owner, amount, reference, "x")),
+            "hold": lambda c: credits.hold(c, Booking(owner, amount, reference, "x")),
+            "settle": lambda c: credits.settle(c, Booking(owner, amount // 2, reference, "x")),
             "release": lambda c: credits.release(c, owner, reference, "x"),
-            "refund": lambda c: credits.refund(c, owner, amount // 2, reference, "x"),
-            "grant": lambda c: credits.grant(c, owner, amount, reference, "x"),
+            "refund": lambda c: credits.refund(c, Booking(owner, amount // 2, reference, "x")),
+            "grant": lambda c: credits.grant(c, Booking(owner, amount, reference, "x")),
         }
         return kind, reference, calls[kind]
 

@@ -12,6 +12,7 @@ from api.app import create_app
 from api.deps import Caller, ServicesDep, authorised
 from api.http.strict_route import StrictRoute
 from models.credits import credits
+from models.credits.credits import Booking
 from models.identifiers import new_id
 from settings import Settings
 from tests.api_server import Api, serving
@@ -24,7 +25,7 @@ async def spend(amount: int, caller: Annotated[Caller, authorised("lookups")], s
     async with services.database.connection() as connection:
         key = caller.credential_id if caller.kind == "key" else None
         change = await credits.charge(
-            connection, caller.account_id, amount, f"spend/{new_id()}", "test", key_id=key
+            connection, Booking(caller.account_id, amount, f"spend/{new_id()}", "test", key_id=key)
         )
     return change.balance
 
@@ -41,7 +42,7 @@ async def test_the_balance_says_what_is_there_held_and_used(api: Api) -> None:
     person = await api.person(credits=50)
     await person.key.post("/api/spend/8")
     async with api.services.database.connection() as connection:
-        await credits.hold(connection, person.account.id, 10, f"hold/{new_id()}", "test")
+        await credits.hold(connection, Booking(person.account.id, 10, f"hold/{new_id()}", "test"))
     body = (await person.key.get("/api/credits")).json()
     assert (body["balance"], body["held"], body["used"], body["currency"]) == (32, 10, 8, "credits")
     assert body["low_balance_threshold"] == 100

@@ -14,6 +14,7 @@ from activities.credits import CreditActivities, Declined, start_due
 from database import Database
 from models import audit
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.credits import credits, ledger, topups
 from models.credits.credits import AutoTopUp
@@ -61,7 +62,9 @@ async def account(database: Database, balance: int, **wanted: object) -> UUID:
     settings = {"enabled": True, "threshold": 50, "amount": 100, "monthly_cap": None, **wanted}
     async with database.transaction() as connection:
         await connection.execute("update credit_balances set topup_enabled = false")
-        created = await accounts.create_account(connection, f"{uuid4().hex}@example.com", "x", None, balance)
+        created = await accounts.create_account(
+            connection, NewAccount(f"{uuid4().hex}@example.com", "x", credits=balance)
+        )
         actor = Actor(account_id=created.id, kind="session", name="test")
         await topups.configure(connection, actor, AutoTopUp.model_validate(settings))
     return created.id

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from providers.datasets import installed
+from providers.lookup.composition import Selection
+from providers.lookup.questions import LookupOptions
 from settings import Settings
 from tests.api_server import Person, running
 from tests.company.fixture_servers import Servers, with_keys
@@ -126,7 +128,10 @@ async def test_a_name_in_another_case_or_encoding_is_not_paid_again(
 async def test_the_result_tells_which_block_it_is_from(darkweb_api: Any, servers: Servers) -> None:
     servers.say("ahmia", "empty")
     lookups = darkweb_api.services.lookups
-    blocks = [(await lookups.lookup("darkweb", "example.com", offset=n)).block for n in (0, 99, 100, 250)]
+    blocks = [
+        (await lookups.lookup("darkweb", "example.com", LookupOptions(Selection(offset=n)))).block
+        for n in (0, 99, 100, 250)
+    ]
     assert blocks == [0, 0, 1, 2]
 
 

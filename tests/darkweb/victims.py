@@ -11,6 +11,7 @@ from typing import Any
 
 from providers.darkweb import ransomwarelive
 from providers.datasets import installed
+from providers.datasets.installed import Provenance
 
 ONION = "lockbitexampleexampleexampleexampleexampleexample00000.onion"
 
@@ -42,7 +43,5 @@ def install_victims(data: Path, *victims: Any) -> None:
         data,
         "ransomwarelive",
         {"victims": path},
-        source="Ransomware.live",
-        version="2026-11-21",
-        licence="Ransomware.live terms of use",
+        Provenance(source="Ransomware.live", version="2026-11-21", licence="Ransomware.live terms of use"),
     )

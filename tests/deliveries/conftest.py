@@ -10,6 +10,7 @@ from temporalio.client import Client
 
 from database import Database, Notifier
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect
@@ -65,7 +66,7 @@ def new_hooks(database: Database, keyring: Keyring) -> Callable[[], Awaitable[Ho
     async def create() -> Hooks:
         async with database.transaction() as connection:
             email = f"{uuid4().hex}@example.com"
-            account = await accounts.create_account(connection, email, "-", None, credits_granted=0)
+            account = await accounts.create_account(connection, NewAccount(email, "-"))
         return Hooks(database, keyring, account.id)
 
     return create

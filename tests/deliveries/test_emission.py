@@ -12,9 +12,11 @@ from language.definition import Definition
 from models.accounts import keys
 from models.automations import automations, run_targets
 from models.credits import credits
+from models.credits.credits import Booking
 from models.runs.runs import RunView
 from sealing import Keyring
 from tests.automations.engine import Endpoint, accept, cancel, ended, transform, waiting, webhook
+from tests.checked_definitions import checked
 from tests.deliveries.receivers import Hooks, told
 
 NOWHERE = "http://127.0.0.1:9/"
@@ -34,7 +36,9 @@ async def run(hooks: Hooks, notifier: Any, steps: list[dict[str, Any]]) -> RunVi
 async def target_of(hooks: Hooks, steps: list[dict[str, Any]]) -> run_targets.RunTarget:
     definition = Definition.model_validate({"name": "Näme", "steps": steps})
     async with hooks.database.transaction() as connection:
-        created = await automations.create(connection, hooks.keyring, hooks.actor, definition, "active")
+        created = await automations.create(
+            connection, hooks.keyring, hooks.actor, checked(definition, "active")
+        )
         return await run_targets.run_target(connection, hooks.account_id, created)
 
 
@@ -100,10 +104,12 @@ async def test_keys_tell_that_they_were_made_and_revoked_once(hooks: Hooks) -> N
 async def change(hooks: Hooks, amount: int, reference: str) -> None:
     async with hooks.database.connection() as connection:
         if amount > 0:
-            await credits.grant(connection, hooks.account_id, amount, f"{hooks.account_id}/{reference}", "-")
+            await credits.grant(
+                connection, Booking(hooks.account_id, amount, f"{hooks.account_id}/{reference}", "-")
+            )
         else:
             await credits.charge(
-                connection, hooks.account_id, -amount, f"{hooks.account_id}/{reference}", "-"
+                connection, Booking(hooks.account_id, -amount, f"{hooks.account_id}/{reference}", "-")
             )
 
 

@@ -12,6 +12,7 @@ from models.automations import automations
 from models.events import event_triggers, events
 from models.events.event_data import EventData, Failure, MonitorRunCompleted, MonitorRunFailed
 from models.identifiers import new_id
+from tests.checked_definitions import checked
 from tests.deliveries.receivers import Hooks
 from tests.views import get_run
 
@@ -37,7 +38,9 @@ async def workflow(hooks: Hooks, status: str = "active", **trigger: Any) -> UUID
     """A workflow with this trigger, in this status from the beginning."""
     definition = Definition.model_validate({"name": "w", "trigger": {"type": "monitor_event", **trigger}})
     async with hooks.database.transaction() as connection:
-        created = await automations.create(connection, hooks.keyring, hooks.actor, definition, "draft")
+        created = await automations.create(
+            connection, hooks.keyring, hooks.actor, checked(definition, "draft")
+        )
         await connection.execute("update automations set status = %s where id = %s", (status, created))
     return created
 

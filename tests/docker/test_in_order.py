@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from embedded.cluster import account, binaries, environment, reachable
-from embedded.process import Child, as_user
+from embedded.process import Child, ChildSetup, as_user
 from embedded.report import Report
 from embedded.temporal import Temporal
 from embedded.temporal_binary import obtain
@@ -109,10 +109,8 @@ async def _postgres(containers: Containers, port: int) -> Child:
     assert made.returncode == 0, made.stderr
     command = [*containers.command("postgres"), "-D", str(folder), "-p", str(port), "-k", str(folder)]
     command[0] = str(programs / "postgres")
-    server = Child(
-        "postgres", command, log=containers.log("postgres"), environment=environment(), user=user,
-        folder=folder, stop_signal=signal.SIGINT,
-    )  # fmt: skip
+    setup = ChildSetup(environment=environment(), user=user, folder=folder)
+    server = Child("postgres", command, setup, log=containers.log("postgres"), stop_signal=signal.SIGINT)
     await server.start()
     reached = {**_as_superuser(containers), "POSTGRES_USER": "postgres"}
 

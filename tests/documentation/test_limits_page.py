@@ -32,7 +32,7 @@ from models.lists import lists
 from models.monitors import completion, monitored_targets, monitors
 from models.runs import acceptance, run_writes
 from models.webhooks import endpoints
-from outbound import client
+from outbound import requests
 from providers.company import identity
 from providers.company import kind as company
 from providers.darkweb import kind as darkweb
@@ -183,7 +183,7 @@ BOUNDS: dict[str, dict[str, str]] = {
         "items of a `for_each`": f"{steps.MAX_ITEMS:,}",
         "items at a time": f"{steps.MAX_CONCURRENCY}",
         "output of a `for_each`": size(window.MAX_OUTPUT_BYTES),
-        "result of an expression, answer to a webhook step": size(client._MEBIBYTE),
+        "result of an expression, answer to a webhook step": size(requests.MAX_BYTES),
         "attempts of a step": f"{schema(Retry, 'max_attempts')['maximum']}",
         "`config.timeout` of a webhook step": f"{schema(WebhookConfig, 'timeout')['maximum']} s",
         "`timeout` of a step": "1 day",

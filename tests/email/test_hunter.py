@@ -17,6 +17,7 @@ from outbound.client import Outbound
 from providers.email import hunter
 from providers.email.kind import KIND
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from sealing import Keyring
 from settings import Settings
 
@@ -66,10 +67,10 @@ async def test_a_verification_that_outlasts_a_lookup_is_there_for_the_next(
     lookups: Lookups, verifier: Verifier
 ) -> None:
     with pytest.raises(AllProvidersFailed) as failed:
-        await lookups.lookup("email", "ada@example.com", deadline=0.2)
+        await lookups.lookup("email", "ada@example.com", LookupOptions(deadline=0.2))
     assert failed.value.details["providers"][0]["detail"] == "deadline"
     verifier.knows.set()
-    result = await lookups.lookup("email", "ada@example.com", max_age=60)
-    again = await lookups.lookup("email", "ada@example.com", max_age=60)
+    result = await lookups.lookup("email", "ada@example.com", LookupOptions(max_age=60))
+    again = await lookups.lookup("email", "ada@example.com", LookupOptions(max_age=60))
     assert (result.data["validity"], again.data["validity"], again.cached) == ("risky", "risky", True)
     assert verifier.asked == 2, "the second lookup joins the first one's question"

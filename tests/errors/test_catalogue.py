@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Where these take a code. Other calls have one as `code=`, or are raised with a word before the message.
 CODE_AT = {
     "Conflict": 0, "Forbidden": 0, "Unauthenticated": 0, "Unavailable": 0, "Invalid": 1, "Problem": 1,
-    "problem_response": 2, "problem_body": 1, "FieldError": 1, "Finding": 1, "PydanticCustomError": 0,
+    "ProblemReport": 1, "FieldError": 1, "Finding": 1, "PydanticCustomError": 0,
     "ExpressionError": 0, "failed_attempt": 0, "Refusal": 0, "_refuse": 1, "_refusal": 0, "BadCsv": 0,
 }  # fmt: skip
 # Tables of codes and their messages.

@@ -21,6 +21,7 @@ from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from database import Database
 from models.credits import credits
+from models.credits.credits import Booking
 from models.errors import Conflict, InsufficientCredits, NotFound, RateLimited, Unavailable
 from models.identifiers import new_id
 from settings import Rate, Settings
@@ -79,7 +80,7 @@ async def pay(request: Request, caller: CALLER, services: ServicesDep) -> int:
     claim = claim_of(request)
     assert claim is not None
     async with services.database.connection() as connection:
-        change = await credits.charge(connection, caller.account_id, 5, f"pay/{claim.id}", "test")
+        change = await credits.charge(connection, Booking(caller.account_id, 5, f"pay/{claim.id}", "test"))
     gate.started.set()
     await gate.open.wait()
     if gate.failures:

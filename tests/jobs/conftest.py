@@ -8,6 +8,7 @@ import pytest
 
 from database import Database
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.identifiers import new_id
 from tests.jobs.jobs import Jobber
 from tests.monitors.conftest import (
@@ -32,7 +33,9 @@ def new_jobber(database: Database) -> NewJobber:
     async def create(balance: int = 1000) -> Jobber:
         await forget_answers(database)
         async with database.transaction() as connection:
-            account = await accounts.create_account(connection, f"{new_id()}@example.com", "-", None, balance)
+            account = await accounts.create_account(
+                connection, NewAccount(f"{new_id()}@example.com", "-", credits=balance)
+            )
         return Jobber(database, account.id)
 
     return create

@@ -17,6 +17,7 @@ from models.jobs.results import Result
 from models.lookups.lookups import NoProvider
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from providers.lookup.result import LookupResult
 from providers.lookup.source_status import name_unknown, switched_off
 from providers.lookup.waiter import Waiter
@@ -80,7 +81,7 @@ async def test_a_registry_is_left_out_of_many_lookups_and_named(
 ) -> None:
     a, _ = await two(world)
     lookups = await world.process(a, spec("b", bulk=False), commercial=commercial)
-    of_many = await lookups.lookup("word", "apple", waiter=WAITER)
+    of_many = await lookups.lookup("word", "apple", LookupOptions(waiter=WAITER))
     assert skipped(of_many) == dict.fromkeys(left_out, "bulk_use")
     assert (of_many.value("b.value") is None) is commercial
     assert not of_many.partial

@@ -21,7 +21,9 @@ from outbound.client import Outbound
 from providers.ip import asn, dbip, ptr, reserved
 from providers.ip import kind as ip
 from providers.ip.answer import IpAnswer
+from providers.lookup.composition import Selection
 from providers.lookup.lookup import LookupResult, Lookups
+from providers.lookup.questions import LookupOptions
 from sealing import Keyring
 from settings import Settings
 from tests.datasets import write_cities, write_small_datasets
@@ -113,7 +115,7 @@ async def test_who_wants_only_what_clocks_show_has_the_zone_asked_for(
 ) -> None:
     write_small_datasets(tmp_path)
     lookups = await open_lookups(local_only=True)
-    result = await lookups.lookup("ip", "8.8.8.8", fields=["timezone.utc_offset"])
+    result = await lookups.lookup("ip", "8.8.8.8", LookupOptions(Selection(fields=["timezone.utc_offset"])))
     assert result.data["timezone"]["utc_offset"] in (-8.0, -7.0)
 
 

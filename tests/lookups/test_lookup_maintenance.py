@@ -16,6 +16,7 @@ from database import Database
 from embedded.temporal import Temporal
 from execution import heartbeat
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.credits import paid_blocks
 from models.lookups import cached_answers
 from models.lookups.cached_answers import AnswerKey
@@ -60,7 +61,7 @@ async def test_paid_blocks_are_purged_when_their_pages_are_free_no_longer(
     database: Database, tmp_path: Path
 ) -> None:
     async with database.connection() as connection:
-        account = await accounts.create_account(connection, "ada@example.com", "no hash", "Ada", 0)
+        account = await accounts.create_account(connection, NewAccount("ada@example.com", "no hash", "Ada"))
         for block in range(2):
             assert await paid_blocks.claim(connection, account.id, "darkweb", b"query", block)
         await connection.execute(

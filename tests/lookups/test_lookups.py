@@ -14,7 +14,9 @@ from database import Database
 from models.errors import Invalid
 from models.lookups.lookups import AllProvidersFailed, NoProvider, QuotaWindow
 from models.lookups.provider_states import OPEN_SECONDS
+from providers.lookup.composition import Selection
 from providers.lookup.lookup import LookupResult
+from providers.lookup.questions import LookupOptions
 from sealing import Keyring
 from services.operator.configuration import effective, warnings
 from settings import Rate, StartError, load
@@ -140,7 +142,7 @@ async def test_of_an_answer_that_has_drifted_what_is_known_is_used_but_not_kept(
     await world.provider("b", b__value=1)
     lookups = await world.process()
     for fields in (["a", "b"], None):
-        result = await lookups.lookup("word", "apple", fields=fields)
+        result = await lookups.lookup("word", "apple", LookupOptions(Selection(fields=fields)))
         assert (result.data["a"]["value"], status(result)["a"]) == (1, "bad_response")
     assert len(world.providers["a"].requests) == 2
 
@@ -172,7 +174,7 @@ async def test_a_source_that_hangs_costs_the_deadline_and_no_more(world: World) 
     release = world.providers["b"].hangs()
     lookups = await world.process(*(spec(name, timeout=60) for name in "abc"))
     async with asyncio.timeout(30):
-        result = await lookups.lookup("word", "apple", deadline=1)
+        result = await lookups.lookup("word", "apple", LookupOptions(deadline=1))
     assert status(result) == {"a": "ok", "b": "timeout", "c": "ok"}
     # What was on its way arrives after all, and is there for the next.
     release.set()
@@ -218,7 +220,9 @@ async def test_only_sources_of_the_wanted_fields_are_asked(world: World) -> None
     specs = [spec(name, fields=frozenset({f"{name}.value"})) for name in "abc"]
     for provider in world.providers.values():
         provider.fields.pop("shared")
-    result = await (await world.process(*specs)).lookup("word", "apple", fields={"b.value"})
+    result = await (await world.process(*specs)).lookup(
+        "word", "apple", LookupOptions(Selection(fields={"b.value"}))
+    )
     assert status(result) == {"a": "skipped", "b": "ok", "c": "skipped"}
     assert not world.providers["a"].requests
 
@@ -307,7 +311,7 @@ async def test_a_large_answer_is_kept_in_postgres_alone(world: World, borrowed: 
     await lookups.lookup("word", "apple")
     borrowed.clear()
     for asked in (1, 2):
-        assert (await lookups.lookup("word", "apple", max_age=3600)).cached
+        assert (await lookups.lookup("word", "apple", LookupOptions(max_age=3600))).cached
         assert len(borrowed) == asked
 
 
@@ -318,7 +322,7 @@ async def test_failures_of_the_last_moment_come_from_memory(world: World) -> Non
     first, second = [await lookups.lookup("word", "apple") for _ in range(2)]
     assert status(second)["a"] == status(first)["a"] == "error"
     assert len(world.providers["a"].requests) == 1
-    await lookups.lookup("word", "apple", max_age=0)
+    await lookups.lookup("word", "apple", LookupOptions(max_age=0))
     assert len(world.providers["a"].requests) == 2, "who wants no kept answer wants no remembered failure"
 
 
@@ -396,9 +400,9 @@ async def test_a_caller_can_ask_for_a_fresher_answer(
     await (await world.process()).lookup("word", "apple")
     await age(world, 50)
     lookups = await world.process()
-    assert status(await lookups.lookup("word", "apple", max_age=max_age)) == {"a": expected}
+    assert status(await lookups.lookup("word", "apple", LookupOptions(max_age=max_age))) == {"a": expected}
     if max_age is None:
-        assert status(await lookups.lookup("word", "apple", max_age=10)) == {"a": "ok"}
+        assert status(await lookups.lookup("word", "apple", LookupOptions(max_age=10))) == {"a": "ok"}
 
 
 @pytest.mark.parametrize("code", [401, 429, 500, 302])
@@ -418,7 +422,7 @@ async def test_an_expired_answer_stands_in_only_for_so_long_and_never_for_a_fres
     await age(world, 7200)
     world.providers["a"].says(500)
     with pytest.raises(AllProvidersFailed):
-        await (await world.process()).lookup("word", "apple", max_age=60)
+        await (await world.process()).lookup("word", "apple", LookupOptions(max_age=60))
     await age(world, 7 * 86400)
     with pytest.raises(AllProvidersFailed):
         await (await world.process()).lookup("word", "apple")
@@ -700,7 +704,11 @@ async def test_an_answer_that_came_is_given_though_it_cannot_be_kept(world: Worl
 async def test_what_a_source_could_not_find_out_is_kept_with_its_answer(world: World) -> None:
     await world.provider("a", **{"a.value": "?", "shared": "amber"})
     processes = [await world.process() for _ in range(2)]
-    results = [await one.lookup("word", "apple", max_age=age) for one in processes for age in (None, 60)]
+    results = [
+        await one.lookup("word", "apple", LookupOptions(max_age=age))
+        for one in processes
+        for age in (None, 60)
+    ]
     outcomes = [outcome for result in results for _, outcome in result.outcomes]
     assert [outcome.status for outcome in outcomes] == ["ok", "cached", "cached", "cached"]
     assert all(outcome.unsure == {"a.value"} for outcome in outcomes)

@@ -17,7 +17,9 @@ from models.accounts import suppressions
 from models.errors import DomainError, Invalid
 from models.lookups.lookups import AllProvidersFailed
 from outbound.client import Outbound
+from providers.lookup.composition import Selection
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from providers.lookup.result import LookupResult, suppressed
 from providers.registry import KINDS, lookup_fields
 from sealing import Keyring
@@ -80,7 +82,7 @@ async def one_by_one(
     answers: list[LookupResult | DomainError] = []
     for query in queries:
         try:
-            answers.append(await lookups.lookup(kind, query, fields=fields))
+            answers.append(await lookups.lookup(kind, query, LookupOptions(Selection(fields=fields))))
         except DomainError as error:
             answers.append(error)
     return answers
@@ -104,7 +106,7 @@ async def test_many_are_answered_as_each_would_be(
     kind, queries, fields = asked
     write_small_datasets(tmp_path)
     lookups = await open_lookups()
-    together = await lookups.offline_answers.find_many(kind, queries, fields=fields)
+    together = await lookups.offline_answers.find_many(kind, queries, Selection(fields=fields))
     singly = await one_by_one(lookups, kind, queries, fields)
     assert [one and told(one, fields) for one in together] == [told(one, fields) for one in singly]
 
@@ -156,7 +158,9 @@ async def test_a_source_in_the_network_is_left_to_who_can_ask_it_unless_it_is_no
 ) -> None:
     lookups = await open_lookups(local_only=False)
     assert await lookups.offline_answers.find_many("ip", ["8.8.8.8"]) == [None]
-    assert None not in await lookups.offline_answers.find_many("ip", ["8.8.8.8"], fields=["location.city"])
+    assert None not in await lookups.offline_answers.find_many(
+        "ip", ["8.8.8.8"], Selection(fields=["location.city"])
+    )
 
 
 async def test_what_is_kept_of_a_source_is_told_without_asking_it_again(world: World) -> None:

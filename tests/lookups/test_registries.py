@@ -14,6 +14,7 @@ from providers.domain import bootstrap, rdapdomain, whois
 from providers.domain.kind import normalise
 from providers.ip import rdap
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from providers.lookup.result import LookupResult
 from providers.lookup.waiter import Waiter
 from providers.registry import KINDS
@@ -106,11 +107,11 @@ async def test_who_waits_and_who_does_not_have_their_shares_of_each_registry(wor
     lookups = await world.process(spec("b", per_server=True, rates=(Rate(5, HOUR),)))
     waiter = Waiter(UUID(int=1))
     for word in ("aa", "ab", "ac", "ad"):
-        await lookups.lookup("word", word, waiter=waiter)
+        await lookups.lookup("word", word, LookupOptions(waiter=waiter))
     with pytest.raises(AllProvidersFailed) as refused:
-        await lookups.lookup("word", "ae", waiter=waiter)
+        await lookups.lookup("word", "ae", LookupOptions(waiter=waiter))
     assert refused.value.details["providers"][0]["server"] == "a"
-    assert became(await lookups.lookup("word", "ba", waiter=waiter)) == ("ok", None)
+    assert became(await lookups.lookup("word", "ba", LookupOptions(waiter=waiter))) == ("ok", None)
     assert became(await lookups.lookup("word", "ae")) == ("ok", None)
 
 

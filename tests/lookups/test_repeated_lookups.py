@@ -13,10 +13,13 @@ from database import Database
 from execution.lookup_step import look_up
 from language.steps import LookupStep
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.credits import credits, ledger
 from outbound.client import Outbound
 from providers.lookup.billing import Payer
+from providers.lookup.composition import Selection
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import LookupOptions
 from sealing import Keyring
 from settings import Settings
 from tests.company.fixture_servers import Servers, serving
@@ -76,7 +79,7 @@ async def lookups(process: Process) -> Lookups:
 async def payer_with(database: Database, balance: int) -> Payer:
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        account = await accounts.create_account(connection, email, "-", None, balance)
+        account = await accounts.create_account(connection, NewAccount(email, "-", credits=balance))
     return Payer(account.id, f"test/{uuid4()}")
 
 
@@ -116,8 +119,10 @@ async def test_no_more_is_delivered_than_was_paid_for(
     lookups: Lookups, servers: Servers, database: Database
 ) -> None:
     payer = await payer_with(database, 100)
-    lost = await lookups.lookup("company", "Example Bank", limit=1, payer=payer)
-    repeated = await lookups.lookup("company", "Example Bank", limit=25, payer=payer)
+    lost = await lookups.lookup("company", "Example Bank", LookupOptions(Selection(limit=1)), payer=payer)
+    repeated = await lookups.lookup(
+        "company", "Example Bank", LookupOptions(Selection(limit=25)), payer=payer
+    )
     assert (len(repeated.data["results"]), repeated.credits) == (1, 1) and repeated.data == lost.data
 
 

@@ -17,6 +17,7 @@ from models.lookups import source_quotas
 from models.lookups.lookups import AllProvidersFailed
 from models.lookups.provider_states import Admission
 from models.lookups.source_quotas import share_of_waiting
+from providers.lookup.questions import LookupOptions
 from providers.lookup.waiter import Waiter
 from settings import Rate
 from tests.lookups.conftest import World, spec
@@ -316,7 +317,7 @@ async def test_two_accounts_at_work_share_what_a_source_gives(world: World) -> N
         for number in range(targets):
             while True:
                 try:
-                    await lookups.lookup("word", f"{name}{'x' * number}", waiter=waiter)
+                    await lookups.lookup("word", f"{name}{'x' * number}", LookupOptions(waiter=waiter))
                     break
                 except AllProvidersFailed as failed:
                     await asyncio.sleep(failed.details["providers"][0]["retry_after"])
@@ -334,13 +335,15 @@ async def test_a_refusal_of_who_waits_is_nobody_elses(world: World) -> None:
     waiter = Waiter(uuid4())
     words = ["one", "two", "three", "four", "five"]
     for word in words[:4]:
-        await lookups.lookup("word", word, waiter=waiter)
+        await lookups.lookup("word", word, LookupOptions(waiter=waiter))
     refused, answered = await asyncio.gather(
-        lookups.lookup("word", "five", waiter=waiter), lookups.lookup("word", "five"), return_exceptions=True
+        lookups.lookup("word", "five", LookupOptions(waiter=waiter)),
+        lookups.lookup("word", "five"),
+        return_exceptions=True,
     )
     assert isinstance(refused, AllProvidersFailed)
     assert not isinstance(answered, BaseException)
-    await lookups.lookup("word", "five", waiter=waiter)  # kept
+    await lookups.lookup("word", "five", LookupOptions(waiter=waiter))  # kept
     assert len(world.providers["a"].requests) == 5
 
 
@@ -349,7 +352,9 @@ async def test_callers_of_one_query_send_one_request(world: World) -> None:
     release = world.providers["a"].hangs()
     lookups = await world.process(spec("a", rates=(Rate(10, 3600),)))
     callers: list[Waiter | None] = [None, None, Waiter(uuid4()), Waiter(uuid4())]
-    asked = [asyncio.create_task(lookups.lookup("word", "one", waiter=caller)) for caller in callers]
+    asked = [
+        asyncio.create_task(lookups.lookup("word", "one", LookupOptions(waiter=caller))) for caller in callers
+    ]
 
     async def all_are_admitted() -> bool:
         async with world.database.connection() as connection:

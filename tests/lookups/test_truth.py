@@ -15,9 +15,10 @@ from models.lookups.lookups import FAILURES, AllProvidersFailed
 from providers.breach.kind import KIND as BREACH
 from providers.darkweb.mentions import mention
 from providers.lookup import samples
-from providers.lookup.composition import compose
+from providers.lookup.composition import Selection, compose
 from providers.lookup.coverage import unheard_fields
 from providers.lookup.offline_answers import lack_of
+from providers.lookup.questions import LookupOptions
 from providers.lookup.result import NO_DATA, LookupResult, SourceResult, within
 from providers.registry import KINDS, lookup_fields
 from providers.sources import verdicts
@@ -252,7 +253,7 @@ def test_a_pruned_answer_says_the_same_as_the_whole(
     ]
     query = kind.normalise(kind.example, "")
     whole = compose(kind, query, outcomes, NOW).answer(fields=[field])
-    pruned = compose(kind, query, asked, NOW, fields=[field]).answer(fields=[field])
+    pruned = compose(kind, query, asked, NOW, Selection(fields=[field])).answer(fields=[field])
     about_sources = {"providers", "cached", "partial", "credits"}
     assert {name: pruned[name] for name in pruned.keys() - about_sources} == {
         name: whole[name] for name in whole.keys() - about_sources
@@ -282,7 +283,7 @@ def test_what_is_paid_for_is_what_is_delivered(
         for source in chosen.sources
     ]
     query = chosen.normalise(chosen.example, "")
-    assert compose(chosen, query, told, NOW, fields=fields).credits == credits
+    assert compose(chosen, query, told, NOW, Selection(fields=fields)).credits == credits
 
 
 # Judgements
@@ -352,9 +353,9 @@ async def test_an_empty_answer_never_stands_in_beyond_its_time(world: World) -> 
     lookups = await world.process(spec("a", negative_ttl=0.05, stale_ttl=3600), spec("b"))
     assert not (await lookups.lookup("word", "apple")).partial
     world.providers["a"].says(503)
-    result = await lookups.lookup("word", "apple", max_age=3600)
+    result = await lookups.lookup("word", "apple", LookupOptions(max_age=3600))
     while result.reports()[0]["status"] == "cached":
-        result = await lookups.lookup("word", "apple", max_age=3600)
+        result = await lookups.lookup("word", "apple", LookupOptions(max_age=3600))
     assert (result.reports()[0]["status"], result.partial) == ("error", True)
 
 
@@ -363,9 +364,9 @@ async def test_what_stands_in_says_when_it_was_fetched_and_makes_the_answer_part
     lookups = await world.process(spec("a", ttl=0.05, stale_ttl=3600))
     first = await lookups.lookup("word", "apple")
     world.providers["a"].says(503)
-    result = await lookups.lookup("word", "apple", max_age=3600)
+    result = await lookups.lookup("word", "apple", LookupOptions(max_age=3600))
     while not result.reports()[0].get("stale"):
-        result = await lookups.lookup("word", "apple", max_age=3600)
+        result = await lookups.lookup("word", "apple", LookupOptions(max_age=3600))
     assert (result.data["a"]["value"], result.partial) == (1, True)
     assert result.reports()[0]["fetched_at"] == first.reports()[0]["fetched_at"]
 

@@ -230,10 +230,9 @@ async def test_an_agent_restores_no_version_from_before_the_approval(api: Api, p
     await person.key.patch(f"/api/workflows/{made['id']}", json={"steps": STEPS})
     caller = await api.services.credentials.find(person.secret)
     with pytest.raises(Forbidden) as refused:
-        await saving.restore(
-            api.services, Actor(person.account.id, "key", source="mcp"), made["id"], 1,
-            rules=rules_for(api.services, caller), expected_version=None,
-        )  # fmt: skip
+        actor = Actor(person.account.id, "key", source="mcp")
+        editor = saving.Editor(actor, rules_for(api.services, caller), expected_version=None)
+        await saving.restore(api.services, editor, made["id"], 1)
     assert refused.value.code == "person_required"
 
 

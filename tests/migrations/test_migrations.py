@@ -14,6 +14,7 @@ from migrations import upgrade as upgrading
 from migrations.revisions import head
 from migrations.upgrade import downgrade, load_tables, upgrade
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.monitors.defaults import DEFAULTS
 from models.monitors.tolerances import effective_tolerances
 from models.runs.history import is_partition
@@ -79,7 +80,7 @@ async def test_monitors_that_name_what_they_track_still_hear_of_every_difference
     await asyncio.to_thread(downgrade, empty, "0034")
     connecting = psycopg.AsyncConnection[DictRow].connect(empty, row_factory=dict_row)
     async with await connecting as connection, connection.transaction():
-        await accounts.create_account(connection, "a@example.com", "-", None, 0)
+        await accounts.create_account(connection, NewAccount("a@example.com", "-"))
         await connection.execute(
             "insert into monitors (id, account_id, name, status, monitor_type, frequency, timezone,"
             " change_detection, tracked_fields, ignored_fields, tolerance, target_count, next_run_at,"

@@ -15,6 +15,7 @@ from language.definition import Definition
 from language.progress import ItemWait, StepProgress, read_progress
 from migrations.upgrade import downgrade, upgrade
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.automations import automations, run_targets
 from models.runs import run_counts, run_lists
@@ -22,6 +23,7 @@ from models.runs.acceptance import find_accepted
 from models.runs.run_lists import RunQuery
 from models.runs.run_views import RunView
 from sealing import Keyring
+from tests.checked_definitions import checked
 from tests.migrations import former_runs
 from tests.migrations.former_runs import BEGAN, HOUR, OUTPUTS, REVISION, insert_runs
 from tests.views import get_run
@@ -46,10 +48,10 @@ async def former(database: Database, keyring: Keyring) -> AsyncGenerator[Former]
     """Runs of the revision before, in a database that was upgraded since."""
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        account = await accounts.create_account(connection, email, "-", None, credits_granted=0)
+        account = await accounts.create_account(connection, NewAccount(email, "-"))
         definition = Definition.model_validate({"name": "test", "steps": former_runs.steps("http://h")})
         actor = Actor(account.id, "system", name="test")
-        created = await automations.create(connection, keyring, actor, definition, "active")
+        created = await automations.create(connection, keyring, actor, checked(definition, "active"))
         target: Any = await run_targets.run_target(connection, account.id, created)
     await asyncio.to_thread(downgrade, database.url, REVISION)
     async with database.transaction() as connection:

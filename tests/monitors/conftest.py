@@ -11,6 +11,7 @@ from temporalio.client import Client
 
 from database import Database, Notifier
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.identifiers import new_id
 from providers.registry import KINDS
 from providers.sources.base import RemoteSource
@@ -90,7 +91,9 @@ def new_watcher(database: Database) -> NewWatcher:
     async def create(balance: int = 1000) -> Watcher:
         await forget_answers(database)
         async with database.transaction() as connection:
-            account = await accounts.create_account(connection, f"{new_id()}@example.com", "-", None, balance)
+            account = await accounts.create_account(
+                connection, NewAccount(f"{new_id()}@example.com", "-", credits=balance)
+            )
         return Watcher(database, account.id)
 
     return create

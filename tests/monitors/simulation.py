@@ -12,7 +12,7 @@ import orjson
 
 from models.identifiers import new_id
 from models.monitors.queue import Chunk, TargetResult
-from providers.lookup.composition import compose
+from providers.lookup.composition import Selection, compose
 from providers.lookup.offline_answers import lack_of
 from providers.lookup.replay import WHOLE
 from providers.lookup.result import SourceResult
@@ -86,7 +86,7 @@ class Simulation:
         outcomes: list[tuple[Source, SourceResult]] = []
         for source in self.kind.sources:
             outcomes.append((source, self._outcome(source.spec.name, silent)))
-        result = compose(self.kind, self.query, outcomes, datetime.now(UTC), limit=WHOLE)
+        result = compose(self.kind, self.query, outcomes, datetime.now(UTC), Selection(limit=WHOLE))
         lack = lack_of(result)
         if lack is None:
             found = self.watching.judge(0, self.query.text, self.stored, result)

@@ -16,7 +16,7 @@ from models.lookups.lookups import FAILURES
 from models.monitors.comparison import Comparison, compare, value_at
 from models.monitors.forms import ComparisonRule
 from models.monitors.snapshots import Said, Snapshot, carry_over
-from providers.lookup.composition import compose
+from providers.lookup.composition import Selection, compose
 from providers.lookup.replay import WHOLE, filled_up, said
 from providers.lookup.result import NO_DATA, NOT_ASKED, SourceResult, SourceResults
 from providers.sources.base import Fields, Source
@@ -180,7 +180,7 @@ def test_what_is_compared_is_the_answer_in_which_silent_sources_repeat_themselve
     now = target.outcomes()
     carried = carry_over(target.last, said(now), MOMENT, EDITIONS)
     query = kind.normalise(kind.example, "")
-    shown = compose(kind, query, filled_up(now, target.last.said), MOMENT, limit=WHOLE)
+    shown = compose(kind, query, filled_up(now, target.last.said), MOMENT, Selection(limit=WHOLE))
     assert shown.data == answer(kind, carried.said)
 
 

@@ -11,7 +11,7 @@ import pytest
 from database import Database
 from models import audit
 from models.accounts import keys
-from models.monitors.monitors import MonitorView
+from models.monitors.monitor_views import MonitorView
 from models.monitors.tolerances import effective_tolerances
 from tests.api_server import Api
 from tests.lists.making import create as create_list

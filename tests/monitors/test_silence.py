@@ -13,7 +13,7 @@ import pytest
 from database import Database, Notifier
 from models.identifiers import new_id
 from models.monitors import completion, monitors, sources
-from models.monitors.monitors import MonitorView
+from models.monitors.monitor_views import MonitorView
 from models.monitors.queue import Chunk, TargetResult
 from models.webhooks import endpoints
 from models.webhooks.endpoints import EndpointSettings

@@ -23,6 +23,7 @@ from models.monitors.monitors import CHANGED_CHANNEL, MonitorSettings
 from models.monitors.run_views import MonitorRunView
 from sealing import Keyring
 from tests.automations.engine import until
+from tests.checked_definitions import checked
 
 Answer = Callable[[str], web.Response]
 
@@ -187,4 +188,4 @@ async def workflow(watcher: Watcher, keyring: Keyring, monitor_id: UUID) -> UUID
     )
     actor = Actor(watcher.account_id, "system", name="test")
     async with watcher.database.transaction() as connection:
-        return await automations.create(connection, keyring, actor, definition, "active")
+        return await automations.create(connection, keyring, actor, checked(definition, "active"))

@@ -11,6 +11,7 @@ import pytest
 from outbound.client import Outbound
 from outbound.errors import ForbiddenAddress, InvalidRequest, NameNotResolved, OutboundError
 from outbound.guard import SystemResolver, check_url, forbidden_address, guarded_sockets, is_onion
+from outbound.requests import OutgoingRequest
 from settings import Settings
 from tests.outbound.conftest import Names, Serve
 
@@ -157,7 +158,7 @@ async def test_no_spelling_of_this_machine_is_connected_to(host: str, serve: Ser
     async with Outbound(Settings()) as outbound:
         for server in (four, six):
             with pytest.raises((ForbiddenAddress, InvalidRequest)):
-                await outbound.send("GET", f"http://{host}:{server.port}/", timeout=5)
+                await outbound.send(OutgoingRequest("GET", f"http://{host}:{server.port}/", timeout=5))
     assert (four.connections, six.connections) == (0, 0)
 
 
@@ -170,7 +171,7 @@ async def test_a_name_with_any_forbidden_address_is_not_connected_to(
     server = await serve(host="0.0.0.0")
     async with Outbound(Settings(), resolver=Names({"inside.example": [answers]})) as outbound:
         with pytest.raises(ForbiddenAddress) as raised:
-            await outbound.send("GET", server.url(host="inside.example"))
+            await outbound.send(OutgoingRequest("GET", server.url(host="inside.example")))
     assert server.connections == 0
     assert not any(address in str(raised.value) for address in answers)
 
@@ -180,7 +181,7 @@ async def test_the_systems_own_name_for_this_machine_is_not_connected_to(name: s
     server = await serve(host="0.0.0.0")
     async with Outbound(Settings()) as outbound:
         with pytest.raises((ForbiddenAddress, NameNotResolved)):
-            await outbound.send("GET", server.url(host=name))
+            await outbound.send(OutgoingRequest("GET", server.url(host=name)))
     assert server.connections == 0
 
 
@@ -193,7 +194,9 @@ async def test_a_name_that_changes_its_address_between_two_connections_is_caught
     names = Names({"rebind.example": [["127.0.0.2"], ["127.0.0.1"]]})
     async with Outbound(settings, resolver=names) as outbound:
         with pytest.raises(ForbiddenAddress):
-            await outbound.send("GET", outside.url(host="rebind.example"), follow_redirects=5)
+            await outbound.send(
+                OutgoingRequest("GET", outside.url(host="rebind.example"), follow_redirects=5)
+            )
     assert (outside.connections, inside.connections) == (1, 0)
 
 
@@ -213,7 +216,7 @@ async def test_a_redirect_to_a_forbidden_address_is_not_followed(
     names = Names({"inside.example": [["127.0.0.1"]]})
     async with Outbound(settings, resolver=names) as outbound:
         with pytest.raises(ForbiddenAddress):
-            await outbound.send("GET", outside.url(), follow_redirects=5)
+            await outbound.send(OutgoingRequest("GET", outside.url(), follow_redirects=5))
     assert inside.connections == 0
 
 
@@ -225,7 +228,7 @@ async def test_a_redirect_to_what_could_not_be_set_is_not_followed(location: str
     server = await serve(f"HTTP/1.1 302 X\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode())
     async with Outbound(Settings(allow_private_networks=(ip_network("127.0.0.1/32"),))) as outbound:
         with pytest.raises((ForbiddenAddress, InvalidRequest)):
-            await outbound.send("GET", server.url(), follow_redirects=5)
+            await outbound.send(OutgoingRequest("GET", server.url(), follow_redirects=5))
     assert len(server.requests) == 1
 
 
@@ -236,9 +239,9 @@ async def test_no_proxy_is_taken_from_the_environment(
     proxy, server = await serve(), await serve()
     monkeypatch.setenv(name, proxy.url())
     async with Outbound(Settings(allow_private_networks=(ip_network("127.0.0.1/32"),))) as outbound:
-        assert (await outbound.send("GET", server.url())).body == b"ok"
+        assert (await outbound.send(OutgoingRequest("GET", server.url()))).body == b"ok"
         with pytest.raises(ForbiddenAddress):
-            await outbound.send("GET", "http://10.0.0.1/")
+            await outbound.send(OutgoingRequest("GET", "http://10.0.0.1/"))
     assert (proxy.connections, server.connections) == (0, 1)
 
 
@@ -250,7 +253,7 @@ async def test_a_netrc_file_lends_no_credentials(
     monkeypatch.setenv("NETRC", str(netrc))
     server = await serve()
     async with Outbound(Settings(allow_private_networks=(ip_network("127.0.0.1/32"),))) as outbound:
-        await outbound.send("GET", server.url())
+        await outbound.send(OutgoingRequest("GET", server.url()))
     assert "authorization" not in server.requests[0].headers
 
 
@@ -279,9 +282,9 @@ async def test_a_slow_name_server_does_not_hold_up_other_calls(serve: Serve) -> 
     names = Slow({"fast.example": [["127.0.0.1"]], "slow.example": [["127.0.0.1"]]})
     settings = Settings(allow_private_networks=(ip_network("127.0.0.1/32"),))
     async with Outbound(settings, resolver=names) as outbound, asyncio.TaskGroup() as tasks:
-        slow = tasks.create_task(outbound.send("GET", server.url(host="slow.example")))
+        slow = tasks.create_task(outbound.send(OutgoingRequest("GET", server.url(host="slow.example"))))
         await asyncio.wait_for(asked.wait(), 30)
-        assert (await outbound.send("GET", server.url(host="fast.example"))).status == 200
+        assert (await outbound.send(OutgoingRequest("GET", server.url(host="fast.example")))).status == 200
         assert not slow.done()
         release.set()
 

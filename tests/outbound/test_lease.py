@@ -9,6 +9,7 @@ import pytest
 
 from outbound.client import Outbound
 from outbound.lease import LeaseLost
+from outbound.requests import OutgoingRequest
 from tests.outbound.conftest import Request, Serve
 from tests.outbound.raw import LOOPBACK, response
 from tests.stacks import eventually
@@ -30,9 +31,9 @@ async def test_a_call_that_waited_for_its_place_begins_only_while_its_lease_says
     server, lease = await serve(_one_hangs), Held()
     async with Outbound(LOOPBACK, max_calls=1) as outbound:
         outbound.lease = lambda: lease
-        hanging = asyncio.create_task(outbound.send("GET", server.url("/hang")))
+        hanging = asyncio.create_task(outbound.send(OutgoingRequest("GET", server.url("/hang"))))
         await eventually(lambda: len(server.requests) == 1, what="the place is taken")
-        waiting = asyncio.create_task(outbound.send("GET", server.url("/next")))
+        waiting = asyncio.create_task(outbound.send(OutgoingRequest("GET", server.url("/next"))))
         lease.can_start_calls = False
         hanging.cancel()
         done, _ = await asyncio.wait([waiting], timeout=0.5)
@@ -46,10 +47,10 @@ async def test_a_call_whose_lease_is_lost_is_never_made_and_leaves_its_place(ser
     async with Outbound(LOOPBACK, max_calls=1) as outbound:
         outbound.lease = lambda: lost
         with pytest.raises(LeaseLost):
-            await outbound.send("GET", server.url())
+            await outbound.send(OutgoingRequest("GET", server.url()))
         assert server.requests == []
         outbound.lease = lambda: new
-        assert (await outbound.send("GET", server.url())).body == b"ok"
+        assert (await outbound.send(OutgoingRequest("GET", server.url()))).body == b"ok"
 
 
 async def test_a_question_to_a_source_goes_by_the_next_lease_if_its_first_is_lost(serve: Serve) -> None:

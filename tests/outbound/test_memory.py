@@ -13,6 +13,7 @@ import pytest
 
 from outbound.client import Outbound
 from outbound.memory import CALL_BYTES, BodyCost, MemoryBudget, Reservation
+from outbound.requests import OutgoingRequest
 from tests.outbound.conftest import Request, Serve
 from tests.outbound.raw import LOOPBACK, response
 from tests.stacks import eventually
@@ -126,10 +127,10 @@ async def test_an_answer_keeps_its_room_until_it_is_released(serve: Serve) -> No
     server = await serve(response(b"x" * 100_000))
     async with Outbound(LOOPBACK, memory=MemoryBudget(LIMIT)) as outbound:
         with outbound.memory.reservation() as room:
-            await outbound.send("GET", server.url(), room=room)
+            await outbound.send(OutgoingRequest("GET", server.url()), room)
             assert outbound.memory.free == LIMIT - 100_000
         assert outbound.memory.free == LIMIT
-        await outbound.send("GET", server.url())
+        await outbound.send(OutgoingRequest("GET", server.url()))
         assert outbound.memory.free == LIMIT
 
 
@@ -141,7 +142,7 @@ async def test_a_body_is_not_read_without_room_and_its_time_stands_still(serve: 
     budget = MemoryBudget(LIMIT)
     large, over = await full(budget)
     async with Outbound(LOOPBACK, memory=budget) as outbound:
-        call = asyncio.create_task(outbound.send("GET", server.url(), timeout=0.3))
+        call = asyncio.create_task(outbound.send(OutgoingRequest("GET", server.url(), timeout=0.3)))
         done, _ = await asyncio.wait([call], timeout=0.6)
         assert not done
         over.release()

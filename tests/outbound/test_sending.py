@@ -18,6 +18,7 @@ import pytest
 from outbound.client import Outbound
 from outbound.errors import ForbiddenHeader, OutboundError
 from outbound.faults import error_for
+from outbound.requests import OutgoingRequest
 from tests.outbound.conftest import Names, Request, Serve
 from tests.outbound.raw import CONNECTION_HEADERS, LOOPBACK, response
 from tests.stacks import eventually
@@ -27,10 +28,12 @@ async def test_a_request_arrives_as_it_was_given(serve: Serve) -> None:
     server = await serve()
     async with Outbound(LOOPBACK) as outbound:
         answer = await outbound.send(
-            "PATCH",
-            server.url("/a%20b?c=d&c=e"),
-            headers={"X-Trace": "1", "Content-Type": "application/json"},
-            body=b'{"a":1}',
+            OutgoingRequest(
+                "PATCH",
+                server.url("/a%20b?c=d&c=e"),
+                headers={"X-Trace": "1", "Content-Type": "application/json"},
+                body=b'{"a":1}',
+            )
         )
     request = server.requests[0]
     assert (request.method, request.target, request.body) == ("PATCH", "/a%20b?c=d&c=e", b'{"a":1}')
@@ -43,7 +46,7 @@ async def test_a_request_arrives_as_it_was_given(serve: Serve) -> None:
 async def test_a_body_without_a_content_type_is_not_given_one(serve: Serve) -> None:
     server = await serve()
     async with Outbound(LOOPBACK) as outbound:
-        await outbound.send("POST", server.url(), body=b"raw")
+        await outbound.send(OutgoingRequest("POST", server.url(), body=b"raw"))
     assert "content-type" not in server.requests[0].headers
 
 
@@ -51,13 +54,13 @@ async def test_a_body_without_a_content_type_is_not_given_one(serve: Serve) -> N
 async def test_every_status_is_an_answer(status: int, serve: Serve) -> None:
     server = await serve(response(status=status))
     async with Outbound(LOOPBACK) as outbound:
-        assert (await outbound.send("GET", server.url())).status == status
+        assert (await outbound.send(OutgoingRequest("GET", server.url()))).status == status
 
 
 async def test_headers_of_the_answer_are_in_lower_case_and_repeated_ones_joined(serve: Serve) -> None:
     server = await serve(response(b"", "X-One: a", "x-one: b", "X-Latin: caf\xe9"))
     async with Outbound(LOOPBACK) as outbound:
-        headers = (await outbound.send("GET", server.url())).headers
+        headers = (await outbound.send(OutgoingRequest("GET", server.url()))).headers
     assert headers["x-one"] == "a, b"
     headers["x-latin"].encode()  # no lone surrogates, which no JSON can hold
 
@@ -67,14 +70,14 @@ async def test_headers_that_describe_the_connection_are_refused(name: str, serve
     server = await serve()
     async with Outbound(LOOPBACK) as outbound:
         with pytest.raises(ForbiddenHeader, match=f"header {name.lower()} "):
-            await outbound.send("POST", server.url(), headers={name: "999"}, body=b"1234")
+            await outbound.send(OutgoingRequest("POST", server.url(), headers={name: "999"}, body=b"1234"))
     assert server.connections == 0
 
 
 async def test_the_encodings_that_are_accepted_are_ours(serve: Serve) -> None:
     server = await serve()
     async with Outbound(LOOPBACK) as outbound:
-        await outbound.send("GET", server.url(), headers={"Accept-Encoding": "br"})
+        await outbound.send(OutgoingRequest("GET", server.url(), headers={"Accept-Encoding": "br"}))
     assert server.requests[0].headers["accept-encoding"] == "gzip, deflate"
 
 
@@ -88,7 +91,7 @@ async def test_a_header_that_would_break_out_of_its_line_is_refused(
     server = await serve()
     async with Outbound(LOOPBACK) as outbound:
         with pytest.raises(OutboundError) as refused:
-            await outbound.send("GET", server.url(), headers=headers)
+            await outbound.send(OutgoingRequest("GET", server.url(), headers=headers))
     assert refused.value.code == "invalid_request"
     assert server.connections == 0
 
@@ -97,7 +100,10 @@ async def test_one_callers_cookies_are_not_anothers(serve: Serve) -> None:
     server = await serve(response(b"", "Set-Cookie: session=1; Path=/"))
     async with Outbound(LOOPBACK) as outbound:
         for _ in range(2):
-            assert "session=1" in (await outbound.send("GET", server.url())).headers["set-cookie"]
+            assert (
+                "session=1"
+                in (await outbound.send(OutgoingRequest("GET", server.url()))).headers["set-cookie"]
+            )
         client = outbound.provider_client("any")
         for _ in range(2):
             await client.get(server.url())
@@ -108,7 +114,7 @@ async def test_connections_are_kept_for_the_next_call(serve: Serve) -> None:
     server = await serve()
     async with Outbound(LOOPBACK) as outbound:
         for _ in range(5):
-            await outbound.send("GET", server.url())
+            await outbound.send(OutgoingRequest("GET", server.url()))
     assert (server.connections, len(server.requests)) == (1, 5)
 
 
@@ -118,7 +124,7 @@ async def test_connections_are_kept_for_the_next_call(serve: Serve) -> None:
 async def test_redirects_are_not_followed_unless_asked_for(serve: Serve) -> None:
     server = await serve(response(b"", "Location: /next", status=302))
     async with Outbound(LOOPBACK) as outbound:
-        assert (await outbound.send("GET", server.url())).status == 302
+        assert (await outbound.send(OutgoingRequest("GET", server.url()))).status == 302
     assert len(server.requests) == 1
 
 
@@ -145,7 +151,7 @@ async def test_a_redirect_is_followed_as_rfc_9110_says(
     server = await serve(answer)
     async with Outbound(LOOPBACK) as outbound:
         answered = await outbound.send(
-            method, server.url(), headers={"X-Key": "k"}, body=b"data", follow_redirects=5
+            OutgoingRequest(method, server.url(), headers={"X-Key": "k"}, body=b"data", follow_redirects=5)
         )
     assert answered.status == 200
     assert answered.url.endswith("/last")
@@ -165,7 +171,9 @@ async def test_no_credential_goes_to_another_origin(serve: Serve) -> None:
         "Accept": "text/plain",
     }
     async with Outbound(LOOPBACK) as outbound:
-        await outbound.send("POST", here.url(), headers=headers, body=b"x", follow_redirects=1)
+        await outbound.send(
+            OutgoingRequest("POST", here.url(), headers=headers, body=b"x", follow_redirects=1)
+        )
     sent = there.requests[0].headers
     assert not {"authorization", "cookie", "x-own"} & sent.keys()
     assert sent["accept"] == "text/plain"
@@ -176,7 +184,7 @@ async def test_no_more_redirects_are_followed_than_allowed(follow: int, requests
     server = await serve(response(b"", "Location: /again", status=302))
     async with Outbound(LOOPBACK) as outbound:
         with pytest.raises(OutboundError) as ended:
-            await outbound.send("GET", server.url(), follow_redirects=follow)
+            await outbound.send(OutgoingRequest("GET", server.url(), follow_redirects=follow))
     assert ended.value.code == "too_many_redirects"
     assert len(server.requests) == requests
 
@@ -188,21 +196,21 @@ async def test_a_larger_answer_than_accepted_is_an_error(serve: Serve) -> None:
     server = await serve(response(b"x" * 1001))
     async with Outbound(LOOPBACK) as outbound:
         with pytest.raises(OutboundError) as refused:
-            await outbound.send("GET", server.url(), max_bytes=1000)
+            await outbound.send(OutgoingRequest("GET", server.url(), max_bytes=1000))
     assert refused.value.code == "too_large"
 
 
 async def test_an_answer_of_just_the_size_accepted_is_whole(serve: Serve) -> None:
     server = await serve(response(b"x" * 1000))
     async with Outbound(LOOPBACK) as outbound:
-        answer = await outbound.send("GET", server.url(), max_bytes=1000)
+        answer = await outbound.send(OutgoingRequest("GET", server.url(), max_bytes=1000))
     assert (len(answer.body), answer.truncated) == (1000, False)
 
 
 async def test_a_larger_answer_is_cut_for_a_caller_who_wants_that(serve: Serve) -> None:
     server = await serve(response(b"abc" * 1000))
     async with Outbound(LOOPBACK) as outbound:
-        answer = await outbound.send("GET", server.url(), max_bytes=4, truncate=True)
+        answer = await outbound.send(OutgoingRequest("GET", server.url(), max_bytes=4, truncate=True))
     assert (answer.body, answer.truncated) == (b"abca", True)
 
 
@@ -216,7 +224,7 @@ async def test_an_endless_answer_ends_at_the_limit(serve: Serve) -> None:
     server = await serve(answer)
     async with Outbound(LOOPBACK) as outbound:
         with pytest.raises(OutboundError) as refused:
-            await outbound.send("GET", server.url())
+            await outbound.send(OutgoingRequest("GET", server.url()))
     assert refused.value.code == "too_large"
 
 
@@ -233,7 +241,7 @@ async def test_an_endless_answer_ends_at_the_limit(serve: Serve) -> None:
 async def test_a_compressed_answer_is_unpacked(encoding: str, packed: bytes, serve: Serve) -> None:
     server = await serve(response(packed, f"Content-Encoding: {encoding}"))
     async with Outbound(LOOPBACK) as outbound:
-        answer = await outbound.send("GET", server.url())
+        answer = await outbound.send(OutgoingRequest("GET", server.url()))
         through_client = await outbound.provider_client("any").get(server.url())
     assert answer.body == b"hello"
     assert "content-encoding" not in answer.headers
@@ -246,7 +254,7 @@ async def test_a_bomb_is_not_unpacked_beyond_the_limit(serve: Serve) -> None:
     async with Outbound(LOOPBACK) as outbound:
         tracemalloc.start()
         with pytest.raises(OutboundError) as refused:
-            await outbound.send("GET", server.url())
+            await outbound.send(OutgoingRequest("GET", server.url()))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert refused.value.code == "too_large"
@@ -269,7 +277,7 @@ async def test_an_answer_that_cannot_be_unpacked_is_a_bad_response(
     server = await serve(response(body, f"Content-Encoding: {encoding}"))
     async with Outbound(LOOPBACK) as outbound:
         with pytest.raises(OutboundError) as refused:
-            await outbound.send("GET", server.url())
+            await outbound.send(OutgoingRequest("GET", server.url()))
     assert refused.value.code == "bad_response"
 
 
@@ -280,7 +288,7 @@ async def test_a_server_that_never_answers_times_out(serve: Serve) -> None:
     server = await serve(answer)
     async with Outbound(LOOPBACK) as outbound:
         with pytest.raises(OutboundError) as late:
-            await outbound.send("GET", server.url(), timeout=0.2)
+            await outbound.send(OutgoingRequest("GET", server.url(), timeout=0.2))
         with pytest.raises(OutboundError) as also_late:
             await outbound.provider_client("any").get(server.url(), timeout=0.2)
     assert (late.value.code, late.value.retryable, also_late.value.code) == ("timeout", True, "timeout")
@@ -298,7 +306,7 @@ async def test_a_server_that_answers_a_byte_at_a_time_times_out(serve: Serve) ->
     async with Outbound(LOOPBACK) as outbound:
         started = asyncio.get_running_loop().time()
         with pytest.raises(OutboundError) as late:
-            await outbound.send("GET", server.url(), timeout=0.3)
+            await outbound.send(OutgoingRequest("GET", server.url(), timeout=0.3))
         assert asyncio.get_running_loop().time() - started < 2
     assert late.value.code == "timeout"
 
@@ -311,7 +319,7 @@ async def test_redirects_share_one_time_limit(serve: Serve) -> None:
     server = await serve(answer)
     async with Outbound(LOOPBACK) as outbound:
         with pytest.raises(OutboundError) as late:
-            await outbound.send("GET", server.url(), timeout=0.3, follow_redirects=5)
+            await outbound.send(OutgoingRequest("GET", server.url(), timeout=0.3, follow_redirects=5))
     assert late.value.code == "timeout"
 
 
@@ -325,7 +333,7 @@ async def test_a_port_where_nobody_listens_is_connect_failed(serve: Serve) -> No
     await reserved.wait_closed()
     async with Outbound(LOOPBACK) as outbound:
         with pytest.raises(OutboundError) as failed:
-            await outbound.send("GET", f"http://127.0.0.1:{port}/")
+            await outbound.send(OutgoingRequest("GET", f"http://127.0.0.1:{port}/"))
     assert (failed.value.code, failed.value.retryable) == ("connect_failed", True)
 
 
@@ -344,7 +352,7 @@ async def test_a_connection_that_fails_says_how_and_names_the_host_and_not_its_a
     async with Outbound(LOOPBACK, resolver=names) as outbound:
         for url, message in told.items():
             with pytest.raises(OutboundError) as failed:
-                await outbound.send("GET", url)
+                await outbound.send(OutgoingRequest("GET", url))
             assert (failed.value.code, str(failed.value)) == ("connect_failed", message)
 
 
@@ -376,21 +384,21 @@ async def test_a_broken_answer_is_an_error_with_a_code(answer: bytes, code: str,
     server = await serve(hang_up)
     async with Outbound(LOOPBACK) as outbound:
         with pytest.raises(OutboundError) as failed:
-            await outbound.send("POST", server.url(), body=b"x")
+            await outbound.send(OutgoingRequest("POST", server.url(), body=b"x"))
     assert failed.value.code == code
 
 
 async def test_a_name_without_an_address_is_dns_failed() -> None:
     async with Outbound(LOOPBACK, resolver=Names({})) as outbound:
         with pytest.raises(OutboundError) as failed:
-            await outbound.send("GET", "http://nowhere.example/")
+            await outbound.send(OutgoingRequest("GET", "http://nowhere.example/"))
     assert (failed.value.code, failed.value.retryable) == ("dns_failed", True)
 
 
 async def test_a_name_that_spells_no_characters_is_dns_failed() -> None:
     async with Outbound(LOOPBACK, resolver=Names({})) as outbound:
         with pytest.raises(OutboundError) as caught:
-            await outbound.send("GET", "http://xn--zzzzzz/")
+            await outbound.send(OutgoingRequest("GET", "http://xn--zzzzzz/"))
     assert caught.value.code == "dns_failed"
 
 
@@ -403,9 +411,11 @@ async def test_a_certificate_must_be_of_the_name_that_was_asked_for(
     server = await serve(certificates=serving)
     names = Names({"right.example": [["127.0.0.1"]], "wrong.example": [["127.0.0.1"]]})
     async with Outbound(LOOPBACK, resolver=names, certificates=trusting) as outbound:
-        assert (await outbound.send("GET", server.url(scheme="https", host="right.example"))).status == 200
+        assert (
+            await outbound.send(OutgoingRequest("GET", server.url(scheme="https", host="right.example")))
+        ).status == 200
         with pytest.raises(OutboundError) as failed:
-            await outbound.send("GET", server.url(scheme="https", host="wrong.example"))
+            await outbound.send(OutgoingRequest("GET", server.url(scheme="https", host="wrong.example")))
     assert failed.value.code == "tls_failed"
     assert len(server.requests) == 1
 
@@ -418,7 +428,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
     server = await serve(certificates=serving)
     async with Outbound(LOOPBACK, resolver=Names({"right.example": [["127.0.0.1"]]})) as outbound:
         with pytest.raises(OutboundError) as failed:
-            await outbound.send("GET", server.url(scheme="https", host="right.example"))
+            await outbound.send(OutgoingRequest("GET", server.url(scheme="https", host="right.example")))
     assert failed.value.code == "tls_failed"
     assert server.requests == []
 
@@ -432,7 +442,7 @@ async def test_tls_spoken_to_a_plain_server_is_tls_failed() -> None:
     async with await asyncio.start_server(refuse, "127.0.0.1", 0) as plain, Outbound(LOOPBACK) as outbound:
         port = plain.sockets[0].getsockname()[1]
         with pytest.raises(OutboundError) as failed:
-            await outbound.send("GET", f"https://127.0.0.1:{port}/")
+            await outbound.send(OutgoingRequest("GET", f"https://127.0.0.1:{port}/"))
     assert failed.value.code == "tls_failed"
 
 
@@ -445,14 +455,14 @@ async def test_tls_spoken_to_a_plain_server_is_tls_failed() -> None:
 async def test_retry_after_in_seconds(value: str, seconds: float | None, serve: Serve) -> None:
     server = await serve(response(b"", f"Retry-After: {value}", status=429))
     async with Outbound(LOOPBACK) as outbound:
-        assert (await outbound.send("GET", server.url())).retry_after() == seconds
+        assert (await outbound.send(OutgoingRequest("GET", server.url()))).retry_after() == seconds
 
 
 @pytest.mark.parametrize("value", ["20 Nov 1995 19:12:08 -99999999999999", "20 Nov 99999999999 19:12:08 GMT"])
 async def test_retry_after_on_a_day_that_no_calendar_has_is_not_read(value: str, serve: Serve) -> None:
     server = await serve(response(b"", f"Retry-After: {value}", status=503))
     async with Outbound(LOOPBACK) as outbound:
-        assert (await outbound.send("GET", server.url())).retry_after() is None
+        assert (await outbound.send(OutgoingRequest("GET", server.url()))).retry_after() is None
 
 
 async def test_retry_after_as_a_date(serve: Serve) -> None:
@@ -461,7 +471,7 @@ async def test_retry_after_as_a_date(serve: Serve) -> None:
     async with Outbound(LOOPBACK) as outbound:
         for value, least, most in ((soon, 80, 91), (past, 0, 0)):
             server = await serve(response(b"", f"Retry-After: {value}", status=503))
-            waiting = (await outbound.send("GET", server.url())).retry_after()
+            waiting = (await outbound.send(OutgoingRequest("GET", server.url()))).retry_after()
             assert waiting is not None
             assert least <= waiting <= most
 
@@ -479,10 +489,11 @@ async def test_a_caller_that_gives_up_frees_its_place(serve: Serve) -> None:
     async with Outbound(LOOPBACK, max_calls=2) as outbound:
         # One each: nobody has more than half of the places.
         hanging = [
-            asyncio.create_task(outbound.send("GET", server.url("/hang"), owner=owner)) for owner in "ab"
+            asyncio.create_task(outbound.send(OutgoingRequest("GET", server.url("/hang"), owner=owner)))
+            for owner in "ab"
         ]
         await eventually(lambda: len(server.requests) == 2, what="both have a place")
-        waiting = asyncio.create_task(outbound.send("GET", server.url("/next"), owner="c"))
+        waiting = asyncio.create_task(outbound.send(OutgoingRequest("GET", server.url("/next"), owner="c")))
         done, _ = await asyncio.wait([waiting], timeout=0.2)
         assert not done and len(server.requests) == 2
         for task in hanging:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from providers.datasets import installed
-from providers.datasets.installed import Datasets
+from providers.datasets.installed import Datasets, Provenance
 
 
 def put(data: Path, content: str, *, name: str = "words", version: str = "1") -> None:
@@ -19,7 +19,7 @@ def put(data: Path, content: str, *, name: str = "words", version: str = "1") ->
     (folder / "a.new").write_text(content)
     (folder / "b.new").write_text(content)
     files = {"a": folder / "a.new", "b": folder / "b.new"}
-    installed.install(data, name, files, source="here", version=version, licence="none")
+    installed.install(data, name, files, Provenance(source="here", version=version, licence="none"))
 
 
 def both(files: Mapping[str, Path]) -> str:

@@ -17,6 +17,7 @@ from database import Connection, Database
 from language.definition import Definition
 from models import audit
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.automations import automations, run_targets
 from models.automations.run_targets import RunTarget
@@ -24,6 +25,7 @@ from models.runs import acceptance, history, run_counts
 from models.runs.acceptance import RunRequest
 from sealing import Keyring
 from settings import Settings
+from tests.checked_definitions import checked
 from tests.weeks import id_of, make_week, partitions
 
 DAY = timedelta(days=1)
@@ -39,10 +41,10 @@ async def target(database: Database, keyring: Keyring) -> RunTarget:
     """A workflow of a new account."""
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        account = await accounts.create_account(connection, email, "-", None, credits_granted=0)
+        account = await accounts.create_account(connection, NewAccount(email, "-"))
         actor = Actor(account.id, "system", name="test")
         definition = Definition.model_validate({"name": "test"})
-        created = await automations.create(connection, keyring, actor, definition, "active")
+        created = await automations.create(connection, keyring, actor, checked(definition, "active"))
         return await run_targets.run_target(connection, account.id, created)
 
 

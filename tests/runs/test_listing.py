@@ -7,6 +7,7 @@ import pytest
 
 from database import Connection, Database
 from models.credits import credits
+from models.credits.credits import Booking
 from models.runs import run_lists
 from models.runs.run_lists import RunQuery
 from tests.api_server import Api, Person
@@ -166,6 +167,8 @@ async def test_what_a_run_costs_counts_while_it_goes_on(person: Person, database
             (run_id,),
         )
         reference = f"run/{run_id}/a"
-        await credits.charge(connection, person.account.id, 3, reference, "test", run_id=UUID(run_id))
+        await credits.charge(
+            connection, Booking(person.account.id, 3, reference, "test", run_id=UUID(run_id))
+        )
     run = (await person.key.get(f"/api/workflows/runs/{run_id}")).json()
     assert (run["credits_used"], run["steps_completed"], run["steps_total"]) == (3, 1, 2)

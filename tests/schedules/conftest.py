@@ -8,6 +8,7 @@ from temporalio.client import Client
 
 from database import Database, Notifier
 from models.accounts import accounts
+from models.accounts.accounts import NewAccount
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect
@@ -34,5 +35,5 @@ async def scheduler(database: Database, keyring: Keyring) -> Scheduler:
     """An account."""
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
-        account = await accounts.create_account(connection, email, "-", None, credits_granted=0)
+        account = await accounts.create_account(connection, NewAccount(email, "-"))
     return Scheduler(database, keyring, account.id)

@@ -14,13 +14,14 @@ from database import Database
 from language.definition import Definition, Status
 from models.audit import Actor
 from models.automations import automations
-from models.automations.automations import DataReads, Edit
-from models.automations.definitions import CheckedDefinition
+from models.automations.automations import Edit
+from models.automations.definitions import CheckedDefinition, DataReads
 from models.runs import schedule_triggers
 from models.runs.acceptance import RunAcceptance
 from models.runs.run_views import RunView
 from sealing import Keyring
 from tests.automations.engine import until
+from tests.checked_definitions import checked
 from tests.views import get_run
 
 HOURLY = {"every": {"hours": 1}}
@@ -45,7 +46,9 @@ class Scheduler:
         """Make a workflow with a schedule."""
         definition = _definition(schedule, trigger, more or {})
         async with self.database.transaction() as connection:
-            created = await automations.create(connection, self.keyring, self.actor, definition, status)
+            created = await automations.create(
+                connection, self.keyring, self.actor, checked(definition, status)
+            )
         self.versions[created] = 1
         return created
 
@@ -54,11 +57,11 @@ class Scheduler:
     ) -> None:
         """Store a new version."""
         version = self.versions[automation_id]
-        checked = CheckedDefinition(_definition(schedule, trigger, {}), status, [])
-        no_readings = DataReads([], request=False, resume_urls=False)
+        nothing = DataReads([], request=False, resume_urls=False)
+        changed = CheckedDefinition(_definition(schedule, trigger, {}), status, nothing)
         async with self.database.transaction() as connection:
             assert await automations.replace(
-                connection, self.actor, automation_id, version, checked, no_readings, Edit("test", {})
+                connection, self.actor, automation_id, version, changed, Edit("test", {})
             )
         self.versions[automation_id] = version + 1
 

@@ -21,6 +21,7 @@ from models.lookups.lookups import AllProvidersFailed
 from outbound.client import Outbound
 from providers.dataset_refresh import fetch
 from providers.datasets import installed
+from providers.datasets.installed import Provenance
 from providers.lookup.lookup import Lookups
 from providers.lookup.result import LookupResult
 from providers.username import hackernews, whatsmyname
@@ -223,7 +224,9 @@ class Sites:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "sites.new"
         path.write_text(json.dumps([asdict(site) for site in sites]))
-        installed.install(self._data, DATASET.name, {"sites": path}, source="test", version="1", licence="-")
+        installed.install(
+            self._data, DATASET.name, {"sites": path}, Provenance(source="test", version="1", licence="-")
+        )
 
     def paths(self, *names: str) -> dict[str, str]:
         return {name: f"{self.url}/{name}/{{account}}" for name in names}
