@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -92,11 +94,17 @@ def main() -> None:
     process.leave(_run())
 
 
+@cache
+def command_tree() -> Callable[..., Any]:
+    """Return the command with all that are below it. To make it takes longer than most of them do."""
+    return typer.main.get_command(app)
+
+
 def _run() -> int:
     try:
         if any("\ud800" <= character <= "\udfff" for word in sys.argv for character in word):
             raise BadInput("The command line is not UTF-8 text.")
-        app(prog_name="vedette")
+        command_tree()(prog_name="vedette")
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     except Exception as error:

@@ -16,13 +16,15 @@ from collections.abc import Sequence
 from multiprocessing.process import BaseProcess
 
 _LIBRARIES = [
-    "aiohttp", "alembic.command", "cryptography.hazmat.primitives.ciphers.aead", "dns.asyncresolver", "httpx",
-    "orjson", "phonenumbers", "psycopg_pool", "pwdlib", "pydantic_settings", "rich.table", "sqlmodel",
-    "structlog", "temporalio.contrib.pydantic", "temporalio.worker", "tldextract", "typer",
+    "aiohttp", "alembic.command", "cryptography.hazmat.primitives.ciphers.aead", "dns.asyncresolver",
+    "httpcore", "httpx", "orjson", "phonenumbers", "psycopg_pool", "pwdlib", "pydantic_settings",
+    "rich.table", "sqlmodel", "structlog", "temporalio.contrib.pydantic", "temporalio.worker", "tldextract",
+    "typer",
 ]  # fmt: skip
 _OURS = [
     "cli", "cli.receiver", "embedded.doctor", "embedded.stack", "migrations.upgrade", "worker",
     "services.operator.administration", "services.operator.configuration", "services.operator.inventory",
+    "tests.command_tree",
 ]  # fmt: skip
 _SECONDS = 180
 
@@ -48,7 +50,7 @@ def start(
 ) -> BaseProcess:
     """Start the `main` of a module; it writes to the files `outputs`, or where this process does."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_LIBRARIES + _OURS)  # heeded when the first process is started
+    context.set_forkserver_preload(["tests", *_LIBRARIES, *_OURS])  # heeded when the first is started
     outputs = outputs or (f"/proc/{os.getpid()}/fd/1", f"/proc/{os.getpid()}/fd/2")
     given = (module, arguments, environment, os.getcwd(), outputs)
     process = context.Process(target=_become, args=given, daemon=True)

@@ -33,6 +33,7 @@ from providers.sources.base import (
 from providers.sources.kind import Kind
 from sealing import Keyring
 from settings import Settings
+from tests.lookup_rows import forget_lookups
 
 
 class Block(BaseModel):
@@ -190,7 +191,6 @@ class World:
 
 @pytest.fixture
 async def world(database: Database, keyring: Keyring, tmp_path: Path) -> AsyncGenerator[World]:
-    async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states, source_windows, source_turns")
+    await forget_lookups(database)
     async with AsyncExitStack() as stack:
         yield World(database, keyring, tmp_path, stack)

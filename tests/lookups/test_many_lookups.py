@@ -88,6 +88,13 @@ async def one_by_one(
     return answers
 
 
+@pytest.fixture
+async def lookups(open_lookups: Open, tmp_path: Path) -> Lookups:
+    """Lookups in small data, opened once for all examples."""
+    write_small_datasets(tmp_path)
+    return await open_lookups()
+
+
 @st.composite
 def questions(draw: st.DrawFn) -> tuple[str, list[str], list[str] | None]:
     """A kind, what is looked up, and the only fields that are wanted."""
@@ -101,11 +108,9 @@ def questions(draw: st.DrawFn) -> tuple[str, list[str], list[str] | None]:
 @given(asked=questions())
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_many_are_answered_as_each_would_be(
-    asked: tuple[str, list[str], list[str] | None], open_lookups: Open, tmp_path: Path
+    asked: tuple[str, list[str], list[str] | None], lookups: Lookups
 ) -> None:
     kind, queries, fields = asked
-    write_small_datasets(tmp_path)
-    lookups = await open_lookups()
     together = await lookups.offline_answers.find_many(kind, queries, Selection(fields=fields))
     singly = await one_by_one(lookups, kind, queries, fields)
     assert [one and told(one, fields) for one in together] == [told(one, fields) for one in singly]

@@ -36,6 +36,7 @@ from providers.sources.rest import RestSource
 from sealing import Keyring
 from settings import Settings
 from tests.domain.conftest import ask_here
+from tests.lookup_rows import forget_lookups
 from tests.name_servers import Serve, name_server
 from tests.stacks import ROOT
 
@@ -290,8 +291,7 @@ async def bench(
 ) -> AsyncGenerator[Bench]:
     _, names = await name_server({})  # nor does a name server know what a registry does not
     ask_here(monkeypatch, delegation, names)
-    async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states, source_windows, source_turns")
+    await forget_lookups(database)
     async with AsyncExitStack() as stack:
         yield Bench(database, keyring, tmp_path, stack)
 

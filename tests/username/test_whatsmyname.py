@@ -30,6 +30,7 @@ from providers.username.sites import DATASET, Site, build, opened
 from sealing import Keyring
 from settings import Settings
 from tests.domain.conftest import certificate
+from tests.lookup_rows import forget_lookups
 from tests.outbound.conftest import Names
 
 # The list
@@ -256,8 +257,7 @@ class Sites:
 
 @pytest.fixture
 async def sites(database: Database, keyring: Keyring, tmp_path: Path) -> AsyncGenerator[Sites]:
-    async with database.connection() as connection:
-        await connection.execute("truncate lookup_answers, provider_states, source_windows, source_turns")
+    await forget_lookups(database)
     async with AsyncExitStack() as stack:
         sites = Sites(database, keyring, tmp_path, stack)
         await sites.start()
