@@ -36,7 +36,7 @@ from outbound import requests
 from providers.company import identity
 from providers.company import kind as company
 from providers.darkweb import kind as darkweb
-from providers.lookup import lookup
+from providers.lookup import questions
 from providers.registry import KINDS
 from providers.sources.base import RemoteSource
 from providers.websearch import kind as websearch
@@ -123,7 +123,7 @@ BOUNDS: dict[str, dict[str, str]] = {
         "password": f"{passwords.MIN_LENGTH} to {passwords.MAX_LENGTH:,} characters",
     },
     "Lookups": {
-        "time of a lookup": f"{lookup._DEADLINE_SECONDS:.0f} s",
+        "time of a lookup": f"{questions._DEADLINE_SECONDS:.0f} s",
         "people of a company": f"{company.PEOPLE}, at most {company.MOST_PEOPLE}",
         "results of a web search": f"{websearch.SHOWN}, at most {websearch.LIMIT}",
         "text of a web search": f"{websearch._LONGEST} characters",
