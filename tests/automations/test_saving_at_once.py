@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -17,6 +16,7 @@ from models.runs import acceptance
 from models.runs.acceptance import RunRequest
 from sealing import Keyring
 from services import checking
+from services.checking import SubmittedWorkflow
 from tests.api_server import Api, Person
 from tests.automations.engine import NewTarget, transform, webhook
 from tests.automations.workflows import create, post, problem, wrong
@@ -36,13 +36,11 @@ class Gate:
         pool: Any,
         database: Database,
         keyring: Keyring,
-        account_id: UUID,
-        document: Any,
-        *more: Any,
-        **named: Any,
+        submitted: SubmittedWorkflow,
+        rules: Any,
     ) -> Any:
-        found = await self._check(pool, database, keyring, account_id, document, *more, **named)
-        if document.get("name") == "held":
+        found = await self._check(pool, database, keyring, submitted, rules)
+        if submitted.document.get("name") == "held":
             self.held += 1
             async with asyncio.timeout(30):
                 await self.open.wait()
