@@ -9,6 +9,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from database import Database
 from providers.domain import delegation
 from providers.lookup.admission import AdmissionControl
 from providers.lookup.lookup import Lookups
+from providers.lookup.questions import DEFAULTS, LookupOptions
+from providers.lookup.result import LookupResult
 from providers.registry import KINDS
 from providers.sources.base import Fields, LocalSource, RemoteSource, SourceError
 from settings import ProviderSettings
@@ -204,8 +207,10 @@ def _ask_anew(patch: pytest.MonkeyPatch) -> None:
     """Let every lookup ask every source, whatever it said or failed before."""
     lookup = Lookups.lookup
 
-    async def ask(self: Lookups, *about: Any, **how: Any) -> Any:
-        return await lookup(self, *about, **how | {"max_age": 0})
+    async def ask(
+        self: Lookups, kind: str, query: str, options: LookupOptions = DEFAULTS, **how: Any
+    ) -> LookupResult:
+        return await lookup(self, kind, query, replace(options, max_age=0), **how)
 
     async def admit(*_: Any) -> None:
         """Admit it."""
