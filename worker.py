@@ -59,6 +59,7 @@ from providers.lookup.lookup import Lookups
 from sealing import Keyring
 from services.announcing import KeyAnnouncer
 from services.event_checks import EventChecks
+from services.figure_writer import FigureWriter
 from services.process_pool import ProcessPool
 from settings import ExitCode, Settings, StartError
 from temporal import schedules
@@ -145,6 +146,7 @@ class Parts:
             JobDispatcher(dispatch, self._jobs),
         )
         self._watchdog = PoolWatchdog(database, self.recorder.database, self.deliveries.writer)
+        self._figures = FigureWriter(database)
 
     def _make_executor(self, services: Services, dispatch: DispatchServices, failures: FailureWatch) -> None:
         """Make what takes runs forward by either carrier, and the loop that claims them."""
@@ -197,11 +199,13 @@ class Parts:
         await self.deliveries.open()
         await self._dispatcher.open()
         self._watchdog.start()
+        self._figures.start()
         try:
             yield
         finally:
             self.lag.stop()
             await self._watchdog.stop()
+            await self._figures.stop()
             await self.deliveries.close()
             await self.recorder.close()
 

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from uuid import UUID
 
 import psycopg
@@ -13,6 +14,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 import logs
+import metrics
 from database import AWAY, Database, Notifier
 from execution.heartbeat import heartbeats
 from execution.ownership import check_workflow
@@ -138,6 +140,10 @@ class DeliveryActivities:
         change = Change(batch_id, executor, delivery.delivery_id, attempt, *decision)
         if not await self._record(change):
             _log.warning("delivery_lost", delivery_id=str(delivery.delivery_id), batch_id=str(batch_id))
+        metrics.DELIVERY.observe(attempt.duration_ms / 1000, decision.ending)
+        if decision.ending != "retry":
+            age = datetime.now(UTC) - delivery.created_at
+            metrics.DELIVERY_AGE.observe(age.total_seconds(), decision.ending)
         self._on_capacity_freed()
 
     async def _record(self, change: Change) -> bool:

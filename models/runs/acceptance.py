@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from sqlalchemy import Column, Index, Text
 from sqlmodel import Field, SQLModel
 
+import metrics
 from database import Connection
 from models import audit
 from models.audit import Actor
@@ -160,6 +161,7 @@ async def _accept(
         inserted = {row["id"] for row in await cursor.fetchall()}
         if skipped := inserted.intersection(over):
             await connection.execute(_SKIP, {"ids": list(skipped), "error": Json(_OVER_LIMIT)})
+            metrics.RUNS.add(len(skipped), "cancelled", _OVER_LIMIT["code"])
         started = [event for event in left if event.run_id in inserted]
         await audit.record_all(connection, [_started(event, by) for event in started if (by := event.actor)])
         for event in left:
