@@ -81,7 +81,7 @@ class RunExecutor:
             recorded: its finished work.
         """
         execution: Execution | None = None
-        observation.enter(run, version)
+        observation.enter(group.of, run, version)
         try:
             if run.priority > ALONE and await self._is_hopeless_alone(group, run):
                 await self.give_up(group, version, run)

@@ -25,7 +25,6 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 from database import Connection
 from metrics import BUCKETS, FIGURES, Amounts, Figure
@@ -242,5 +241,5 @@ def _family(figure: Figure, series: Mapping[tuple[str, ...], Sequence[float]]) -
 
 
 def _cumulative(counts: Iterable[float]) -> list[tuple[str, float]]:
-    bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
+    bounds = [*map(str, BUCKETS), "+Inf"]
     return list(zip(bounds, accumulate(counts), strict=True))

@@ -1,6 +1,8 @@
-"""Totals of what processes observe, failed runs by workflow, and the time of the last backup."""
+"""Totals of what processes observe, failed runs by workflow, the last backup, and the origins of runs."""
 
 from alembic import op
+
+import sql
 
 revision = "0045"
 down_revision = "0044"
@@ -8,7 +10,7 @@ branch_labels = None
 depends_on = None
 
 works_from = "0043"
-locks = {"automations": "ShareRowExclusiveLock"}
+locks = {"automations": "ShareRowExclusiveLock", "runs": "AccessExclusiveLock"}
 
 
 def upgrade() -> None:
@@ -41,8 +43,15 @@ def upgrade() -> None:
         )
         """
     )
+    op.execute("alter table runs add column traceparent text, add column request_id text")
+    op.execute(sql.read("claim_runs_4"))
+    op.execute(sql.read("claim_runs_3.shim"))
 
 
 def downgrade() -> None:
+    op.execute("drop function claim_runs_3")
+    op.execute(sql.read("claim_runs_3"))
+    op.execute("drop function claim_runs_4")
+    op.execute("alter table runs drop column traceparent, drop column request_id")
     for table in ("last_backup", "workflow_failures", "figures"):
         op.execute(f"drop table {table}")
