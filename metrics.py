@@ -90,7 +90,10 @@ RUNS = Figure(
     "vedette_run_ends", "Runs that have ended, by outcome, and by the code of the error", "status", "error"
 )
 RUN_QUEUED = Histogram("vedette_run_queued_seconds", "From the acceptance of a run to its beginning")
-RUN = Histogram("vedette_run_seconds", "From the beginning of a run to its end", "status")
+RUN = Histogram(
+    "vedette_run_seconds", "From the beginning of a run to its end", "status",
+    initial=[("completed",), ("failed",)],
+)  # fmt: skip
 STEP = Histogram(
     "vedette_step_seconds", "From the beginning of a step to its end, with its attempts", "type", "status"
 )

@@ -6,10 +6,10 @@ With `PROMETHEUS_MULTIPROC_DIR` set, as for several API processes, requests are 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from shutil import disk_usage
 from typing import NamedTuple
 
 from prometheus_client import (
@@ -170,7 +170,7 @@ def _show_local(local: Local, registry: CollectorRegistry) -> None:
     open_streams = "Open streams, and open waits for the answers of events, of this process"
     _show(registry, "vedette_streams", open_streams, "kind", local.streams)
     try:
-        disk = shutil.disk_usage(local.data)
+        disk = disk_usage(local.data)
     except OSError:
         return  # the folder is made when something is to be stored in it
     sizes = {"free": disk.free, "total": disk.total}
