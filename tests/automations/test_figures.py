@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from tests.api_server import Api
-from tests.automations.engine import Endpoint, Run, transform, webhook
+from tests.automations.engine import Endpoint, Run, transform, until, webhook
 from tests.health.scraping import grown, scraped
 
 EXECUTIONS = ("shift", "workflow")
@@ -36,4 +36,8 @@ async def test_runs_steps_and_failures_are_counted(
     if carried_by == "shift":
         assert after['vedette_pool_wait_seconds_count{pool="vedette writer"}'] > 0
         assert after['vedette_workers{state="alive"}'] == 1
-        assert after['vedette_dispatch_lag_seconds_count{loop="dispatcher"}'] > 0
+
+        async def has_swept() -> bool:
+            return 'vedette_dispatch_lag_seconds_count{loop="dispatcher"}' in await scraped(api)
+
+        await until(has_swept)
