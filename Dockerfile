@@ -4,8 +4,9 @@ FROM python:3.12.13-slim-trixie AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 RUN python -m venv --without-pip /venv
 WORKDIR /app
-COPY requirements.lock .
-RUN python -m pip --python /venv/bin/python install --require-hashes --only-binary :all: -r requirements.lock
+COPY requirements.lock requirements-otel.lock ./
+RUN python -m pip --python /venv/bin/python install --require-hashes --only-binary :all: -r requirements.lock \
+    -r requirements-otel.lock
 # In place, so that the pages of documentation and the examples are where the code looks for them. A checkout made
 # with a umask of 077 has files that only its owner reads; here they are root's.
 COPY . .

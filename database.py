@@ -23,6 +23,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg_pool import AsyncConnectionPool
 
 import logs
+import metrics
 
 Connection = AsyncConnection[DictRow]
 
@@ -76,11 +77,13 @@ class _Way:
         shut_until: the time until which no attempt is made.
         pause: the pause after another refusal; 0 while connections succeed.
         error: of the last attempt.
+        noted_at: the time of the last attempt.
     """
 
     shut_until: float = 0.0
     pause: float = 0.0
     error: psycopg.OperationalError | None = None
+    noted_at: float = 0.0
 
     async def wait(self) -> None:
         """Wait until this task may try.
@@ -98,6 +101,9 @@ class _Way:
 
     def note(self, error: psycopg.OperationalError | None) -> None:
         """Record the result of an attempt."""
+        former, self.noted_at = self.noted_at, time.monotonic()
+        if self.error is not None:
+            metrics.AWAY.add(self.noted_at - former, "database")
         self.error = error
         self.pause = 0.0 if error is None else min(_LONGEST_PAUSE, max(_FIRST_PAUSE, 2 * self.pause))
         self.shut_until = 0.0 if error is None else time.monotonic() + self.pause
@@ -174,11 +180,13 @@ class Database:
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
         """Lend a connection on which each statement commits by itself."""
+        began = time.perf_counter()
         try:
             connection = await self._pool.getconn()
         except psycopg.OperationalError:
             self.is_away = True
             raise
+        metrics.POOL_WAIT.observe(time.perf_counter() - began, self.name)
         self.is_away = False
         self._lent += 1
         try:

@@ -12,6 +12,8 @@ import orjson
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+import tracing
+
 # The last line of defence: values under these names never reach a log line.
 _SECRET_NAMES = frozenset({"authorization", "x-api-key", "password", "token", "key", "secret", "cookie"})
 _TOKEN_IN_PATH = re.compile(r"(/(?:ingest|resume)/)[^/?\s\"']+")
@@ -50,6 +52,7 @@ def configure(process: str, *, level: int = logging.INFO) -> None:
     """
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
+        tracing.add_to_log,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

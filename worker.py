@@ -18,6 +18,7 @@ from temporalio.worker import PollerBehaviorSimpleMaximum, Worker, WorkerDeploym
 
 import logs
 import process
+import telemetry
 from activities.credits import CreditActivities, Granting
 from activities.deliveries import DeliveryActivities
 from activities.jobs import JobActivities
@@ -59,6 +60,7 @@ from providers.lookup.lookup import Lookups
 from sealing import Keyring
 from services.announcing import KeyAnnouncer
 from services.event_checks import EventChecks
+from services.figure_writer import FigureWriter
 from services.process_pool import ProcessPool
 from settings import ExitCode, Settings, StartError
 from temporal import schedules
@@ -86,6 +88,8 @@ _ACTIVITY_SLOTS = 2048
 # The SDK would delay heartbeats for four fifths of the time after which a worker counts as lost.
 _HEARTBEATS_HELD_BACK = timedelta(seconds=3)
 _SCHEMA_SECONDS = 1.0
+# The time that spans get to be sent when the worker stops.
+_SPANS_SECONDS = 5.0
 # The pauses between attempts to reach Temporal at the start.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 CACHED_WORKFLOWS = 1000
@@ -145,6 +149,7 @@ class Parts:
             JobDispatcher(dispatch, self._jobs),
         )
         self._watchdog = PoolWatchdog(database, self.recorder.database, self.deliveries.writer)
+        self._figures = FigureWriter(database)
 
     def _make_executor(self, services: Services, dispatch: DispatchServices, failures: FailureWatch) -> None:
         """Make what takes runs forward by either carrier, and the loop that claims them."""
@@ -197,11 +202,13 @@ class Parts:
         await self.deliveries.open()
         await self._dispatcher.open()
         self._watchdog.start()
+        self._figures.start()
         try:
             yield
         finally:
             self.lag.stop()
             await self._watchdog.stop()
+            await self._figures.stop()
             await self.deliveries.close()
             await self.recorder.close()
 
@@ -231,7 +238,9 @@ async def run(settings: Settings, prepare: Prepare | None = None) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
     assert settings.database_url is not None
+    telemetry.start()
     async with AsyncExitStack() as stack:
+        stack.push_async_callback(_send_spans)
         database = Database(settings.database_url.get_secret_value(), name="vedette worker", size=16)
         await database.open()
         stack.push_async_callback(database.close)
@@ -313,6 +322,12 @@ def _new_workers(services: Services, parts: Parts, max_cached_workflows: int) ->
         sticky_queue_schedule_to_start_timeout=_STICKY,
         deployment_config=_deployment(services.settings),
     )
+
+
+async def _send_spans() -> None:
+    """Send the spans that wait; the process ends without those that take too long."""
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.to_thread(telemetry.stop), _SPANS_SECONDS)
 
 
 async def _watch_schema(database: Database, stop: asyncio.Event) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from uuid import UUID
 
 import psycopg
@@ -13,6 +14,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 import logs
+import metrics
+import tracing
 from database import AWAY, Database, Notifier
 from execution.heartbeat import heartbeats
 from execution.ownership import check_workflow
@@ -131,6 +134,7 @@ class DeliveryActivities:
         return round_up(seconds)
 
     async def _deliver(self, batch_id: UUID, executor: UUID, delivery: Delivery) -> None:
+        tracing.enter(delivery.origin, delivery.run_id)
         attempt = await delivery_attempts.attempt(self._outbound, self._keyring, delivery)
         # A test that is resent by hand is not repeated either.
         schedule = () if delivery.event_type == "webhook.test" else self._schedule
@@ -138,6 +142,10 @@ class DeliveryActivities:
         change = Change(batch_id, executor, delivery.delivery_id, attempt, *decision)
         if not await self._record(change):
             _log.warning("delivery_lost", delivery_id=str(delivery.delivery_id), batch_id=str(batch_id))
+        metrics.DELIVERY.observe(attempt.duration_ms / 1000, decision.ending)
+        if decision.ending != "retry":
+            age = datetime.now(UTC) - delivery.created_at
+            metrics.DELIVERY_AGE.observe(age.total_seconds(), decision.ending)
         self._on_capacity_freed()
 
     async def _record(self, change: Change) -> bool:

@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 import logs
 from database import AWAY, Notifier
 from engine.calls import Call
-from execution import clock
+from execution import clock, observation
 from execution.executor import Executor
 from execution.heartbeat import heartbeats
 from execution.own_execution import (
@@ -185,6 +185,7 @@ class OwnRunActivities:
             if row is None:
                 return None
             version = await self._versions.load(row.of.automation_id, row.of.version)
+            observation.enter(row.of, row.run, version)
             async with self._database.connection() as connection:
                 found = await run_loading.load_records(connection, [given.run_id], version.read)
 

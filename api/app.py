@@ -66,6 +66,7 @@ from providers.lookup.lookup import Lookups
 from services.announcing import KeyAnnouncer
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
+from services.figure_writer import FigureWriter
 from services.ingest import IngestTargets, RunIntake
 from services.keyed_locks import KeyedLocks
 from services.process_pool import ProcessPool
@@ -176,7 +177,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     write_probe = WriteProbe(database)
     stack.push_async_callback(write_probe.stop)
     notifier, housekeeping = Notifier(database), Housekeeping(database)
-    for part in (notifier, listener, housekeeping, PoolWatchdog(database)):
+    for part in (notifier, listener, housekeeping, PoolWatchdog(database), FigureWriter(database)):
         part.start()
         stack.push_async_callback(part.stop)
     announcer = KeyAnnouncer(database, keyring, "api")

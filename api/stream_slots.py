@@ -48,6 +48,11 @@ class StreamSlots:
             raise TooManyStreams(self._most)
         return StreamSlot(self._taken, account_id)
 
+    @property
+    def number_taken(self) -> int:
+        """The number of places that are taken, by all accounts."""
+        return self._taken.total()
+
     @contextmanager
     def taken(self, account_id: UUID) -> Generator[None]:
         """Take a place for the block. Raises the errors of `take`."""

@@ -15,6 +15,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
 import logs
+import metrics
 from database import AWAY, Connection, Database, Listener
 from execution.claim_gate import ClaimGate
 from execution.loop_lag import LoopLag
@@ -100,7 +101,9 @@ class DispatchLoop(ABC):
         loop = asyncio.get_running_loop()
         sweep_at = 0.0
         while not self._stopping:
-            if loop.time() >= sweep_at:
+            if (late := loop.time() - sweep_at) >= 0:
+                if sweep_at:
+                    metrics.DISPATCH_LAG.observe(late, self._name)
                 sweep_at = loop.time() + self.sweep_seconds * random.uniform(0.8, 1.2)
                 await self._unless_away(self._sweep())
             self._wake.clear()

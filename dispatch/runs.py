@@ -16,6 +16,7 @@ import logs
 from activities.credits import start_due
 from database import AWAY, Connection, Database, Notifier
 from dispatch.loop import DispatchLoop, DispatchServices
+from execution import observation
 from execution.executor import Executor, parse_ids
 from execution.hand_over import OwnPlaces
 from execution.long_waits import WaitGiver
@@ -191,6 +192,7 @@ class Dispatcher(DispatchLoop):
     def _begin(self, claim: Claim, held: HeldShift, *, alone: bool = False) -> None:
         self._executor.begin(claim, held, alone=alone)
         self._begun.update(claim.begun)
+        observation.note_begun(claim)
 
     async def _claim_some(self, held: HeldShift, rows: int, *, alone: bool) -> Claim | bool:
         """Claim runs; first those that need a workflow of their own, as far as there are places."""

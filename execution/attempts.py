@@ -6,6 +6,7 @@ from functools import partial
 from uuid import UUID
 
 import logs
+import tracing
 from database import Database
 from engine.calls import AttemptResult, Call, JSONObject, failed_attempt
 from engine.evaluation import evaluate_call
@@ -77,6 +78,7 @@ class Performer:
             ExpressionError: an expression that it reads has no value.
             psycopg.Error: one of `AWAY`.
         """
+        tracing.enter_step(call.step.id)
         if not call.stored:
             return await self._perform(account_id, automation_id, run_id, call, call.scope, version)
         async with self._database.connection() as connection:

@@ -14,6 +14,7 @@ from database import AWAY, Connection, Database
 from engine.calls import Call
 from engine.driver import Driver
 from engine.state import RunInput
+from execution import observation
 from execution.admission import Admission
 from execution.attempts import Performer
 from execution.claim_gate import FailureWatch
@@ -80,6 +81,7 @@ class RunExecutor:
             recorded: its finished work.
         """
         execution: Execution | None = None
+        observation.enter(group.of, run, version)
         try:
             if run.priority > ALONE and await self._is_hopeless_alone(group, run):
                 await self.give_up(group, version, run)

@@ -12,6 +12,7 @@ import psycopg
 
 import logs
 from database import AWAY, Database, Notifier
+from execution import observation
 from micro_batcher import MicroBatcher
 from models.runs import run_results, run_writes, shifts
 from models.runs.run_writes import Change, End
@@ -108,6 +109,8 @@ class RunRecorder:
                 tries += 1
             else:
                 self._away_since, self.has_given_up = None, False
+                if written:
+                    observation.note_written(change)
                 if not written and tries and isinstance(change.then, End):
                     # An earlier try may have ended the run, and its reply was lost.
                     self._notifier.notify(FINISHED_CHANNEL, str(change.run_id))

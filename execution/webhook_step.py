@@ -10,6 +10,7 @@ from uuid import UUID
 
 import orjson
 
+import tracing
 from engine.calls import AttemptResult, failed_attempt, unevaluated_attempt
 from execution.redaction import MASK, Redaction
 from language.expressions import ExpressionError
@@ -130,8 +131,10 @@ async def send(
 
 
 def _headers(rendered: dict[str, Any], call_id: str, body: Any) -> dict[str, str]:
-    """Return the user's headers, and an id by which the receiver recognises a repeated call."""
+    """Return the user's headers, the trace, and an id by which the receiver recognises a repeated call."""
     headers = {"Idempotency-Key": call_id, "webhook-id": call_id}
+    if (traceparent := tracing.get_traceparent()) is not None:
+        headers["traceparent"] = traceparent
     if body is not None:
         headers["Content-Type"] = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
     # If a name appears in two spellings, the later one is sent.

@@ -17,6 +17,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
 import logs
+import metrics
 from database import Database, Notifier
 from execution import clock
 from execution.own_execution import run_id_of
@@ -72,6 +73,7 @@ class WorkflowWatch:
             )
         except TEMPORAL_AWAY as error:
             _log.info("temporal_not_reached", error=repr(error))
+            metrics.AWAY.add(_REACH_SECONDS, "temporal")
             return
         self._reached_at = time.monotonic()
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import logs
+import tracing
 from models.events import events
 from models.webhooks import endpoints
 from models.webhooks.delivery_work import Delivery
@@ -76,7 +77,10 @@ async def attempt(outbound: Outbound, keyring: Keyring, delivery: Delivery) -> A
         sending = endpoints.unseal(keyring, delivery.endpoint_id, delivery.sealed)
         body = events.envelope(delivery.event_type, delivery.data, delivery.created_at)
 
+        traceparent = tracing.get_traceparent()
         headers = {**sending.headers, "Content-Type": "application/json"}
+        if traceparent is not None:
+            headers = {"traceparent": traceparent, **headers}
         if delivery.depth is not None:
             headers = chain.with_depth(headers, delivery.depth)
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import logs
+import tracing
 from api.context import SOURCE, RequestContext, attach
 from api.http import metrics
 from api.http.catalogue import ProblemReport
@@ -61,7 +62,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        host, request_id, forwarded = _read(scope["headers"])
+        host, request_id, forwarded, traceparent = _read(scope["headers"])
         peer = scope["client"][0] if scope.get("client") else None
         client = client_address(peer, forwarded, self._trusted)
         context = RequestContext(request_id, client, source=scope.get(SOURCE, "api"))
@@ -71,6 +72,7 @@ class RequestMiddleware:
         # A pipelined request inherits the variables that the previous one has bound.
         structlog.contextvars.unbind_contextvars("account_id", "workflow_id", "run_id")
         structlog.contextvars.bind_contextvars(request_id=request_id, client=client)
+        tracing.enter(tracing.Origin(traceparent, request_id))
         answer = _Answer(send, context, self._headers_for(scope["path"]))
         try:
             if self._hosts.know(host):
@@ -132,9 +134,10 @@ def described(error: Exception) -> str:
     return f"Traceback (most recent call last):\n{frames}{type(error).__name__}: {'; '.join(wrong)}"
 
 
-def _read(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, str, str]:
-    """Return the host, the request id (the client's or a new one), and the forwarded addresses."""
+def _read(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, str, str, str | None]:
+    """Return the host, the request id (the client's or a new one), forwarded addresses, and the trace."""
     host: str | None = None
+    traceparent: str | None = None
     request_id = ""
     forwarded: list[str] = []
     for name, value in headers:
@@ -144,7 +147,9 @@ def _read(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, str, str]
             request_id = value.decode()
         elif name == b"x-forwarded-for":
             forwarded.append(value.decode("latin-1"))
-    return host, request_id or os.urandom(12).hex(), ",".join(forwarded)
+        elif name == b"traceparent":
+            traceparent = tracing.read_traceparent(value.decode("latin-1"))
+    return host, request_id or os.urandom(12).hex(), ",".join(forwarded), traceparent
 
 
 def client_address(peer: str | None, forwarded: str, trusted: Networks) -> str | None:

@@ -25,7 +25,9 @@ from services.run_waiter import Seen, Watcher
 Ctx: TypeAlias = Context[Any, Any]
 """The context that the SDK passes to a tool."""
 
-_KEPT_HEADERS = frozenset({b"host", b"authorization", b"x-api-key", b"x-forwarded-for", b"user-agent"})
+_KEPT_HEADERS = frozenset({
+    b"host", b"authorization", b"x-api-key", b"x-forwarded-for", b"user-agent", b"traceparent",
+})  # fmt: skip
 # The interval at which a client is told that time passes.
 _TELL_SECONDS = 1.0
 _MOST_ERRORS, _LONGEST = 10, 400

@@ -21,11 +21,8 @@ from database import AWAY
 from migrations.revisions import schema_problem
 from models.errors import Forbidden, Unauthenticated
 from models.installation import root_key, schema
-from models.jobs.queue import JOBS
-from models.monitors.queue import RUNS
-from models.runs import run_counts, run_work, setbacks, stuck_runs, workers
+from models.runs import workers
 from models.views import View
-from models.webhooks import delivery_recovery
 from providers.dataset_inventory import DatasetStatus, State, take_stock
 
 router = APIRouter(tags=["service"], route_class=StrictRoute)
@@ -109,20 +106,12 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
         raise Forbidden("loopback_only", message)
     try:
         async with services.database.connection() as connection:
-            shared = metrics.Shared(
-                await run_counts.count_unfinished_by_status(connection),
-                await delivery_recovery.count_unfinished(connection),
-                await RUNS.count_unfinished(connection),
-                await JOBS.count_unfinished(connection),
-                await workers.count_halted(connection),
-                await setbacks.count_aside(connection),
-                await run_work.count_strays(connection),
-                await workers.get_longest_loop_lag(connection),
-                await stuck_runs.count(connection),
-            )
+            shared = await metrics.read_shared(connection)
     except AWAY:
         shared = None  # /readyz reports it; the local counters are served all the same
-    return Response(metrics.rendered(shared), media_type=metrics.CONTENT_TYPE)
+    streams = {"stream": services.streams.number_taken, "wait": services.ingest_waits.number_taken}
+    local = metrics.Local(streams, services.settings.data)
+    return Response(metrics.render(local, shared), media_type=metrics.CONTENT_TYPE)
 
 
 def _is_local(request: Request) -> bool:

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, ForeignKey, Index, Text
 from sqlmodel import Field, SQLModel
 
+import metrics
 from database import Connection
 from models import audit
 from models.audit import Actor, Target
@@ -277,6 +278,7 @@ async def _book(connection: Connection, statement: str, values: Mapping[str, Any
     if row is None:
         # Nothing changed: refused, or another transaction booked it while this one waited for the balance.
         return await _booked(connection, values)
+    metrics.count_credits(values["kind"], values["amount"])
     return Change(**row)
 
 

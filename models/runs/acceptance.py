@@ -14,6 +14,8 @@ from pydantic import BaseModel
 from sqlalchemy import Column, Index, Text
 from sqlmodel import Field, SQLModel
 
+import metrics
+import tracing
 from database import Connection
 from models import audit
 from models.audit import Actor
@@ -74,6 +76,7 @@ class RunRequest:
         run_id: the id of the run. Accepting the same object again changes nothing.
         is_waited_for: whether a client waits for its answer.
         actor: the person or program that starts the run by hand: the audit log names it.
+        origin: the request, or the run, that starts it.
     """
 
     target: RunTarget
@@ -88,6 +91,7 @@ class RunRequest:
     run_id: UUID = field(default_factory=new_id)
     actor: Actor | None = None
     is_waited_for: bool = False
+    origin: tracing.Origin = field(default_factory=tracing.get_origin)
 
     @cached_property
     def written_payload(self) -> bytes:
@@ -111,9 +115,9 @@ _ACCEPT = """
 with events as (
   select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::smallint[], %s::uuid[],
                        %s::boolean[], %s::text[], %b::json[], %b::json[], %s::int[], %s::text[], %s::uuid[],
-                       %s::smallint[], %s::uuid[], %s::uuid[])
+                       %s::smallint[], %s::uuid[], %s::uuid[], %s::text[], %s::text[])
   as n (id, account_id, automation_id, version, priority, gate, own, trigger, input, request, input_bytes,
-        dedupe_key, parent_run_id, depth, upload_id, root_run_id)
+        dedupe_key, parent_run_id, depth, upload_id, root_run_id, traceparent, request_id)
 ), keys as (
   insert into run_dedupe_keys (automation_id, dedupe_key, run_id)
   select automation_id, dedupe_key, id from events where dedupe_key is not null
@@ -121,9 +125,9 @@ with events as (
   on conflict do nothing returning run_id
 ), accepted as (
   insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes, queued_at,
-                    parent_run_id, depth, upload_id)
+                    parent_run_id, depth, upload_id, traceparent, request_id)
   select id, account_id, automation_id, version, trigger, input, request, input_bytes, now(),
-    parent_run_id, depth, upload_id
+    parent_run_id, depth, upload_id, traceparent, request_id
   from events where dedupe_key is null or id in (select run_id from keys)
   on conflict do nothing returning id
 ), work as (
@@ -160,6 +164,7 @@ async def _accept(
         inserted = {row["id"] for row in await cursor.fetchall()}
         if skipped := inserted.intersection(over):
             await connection.execute(_SKIP, {"ids": list(skipped), "error": Json(_OVER_LIMIT)})
+            metrics.RUNS.add(len(skipped), "cancelled", _OVER_LIMIT["code"])
         started = [event for event in left if event.run_id in inserted]
         await audit.record_all(connection, [_started(event, by) for event in started if (by := event.actor)])
         for event in left:
@@ -232,6 +237,7 @@ def _row(event: RunRequest) -> tuple[Any, ...]:
         event.run_id, target.account_id, target.automation_id, target.version, priority, target.gate,
         target.own, event.trigger, _written(event.written_payload), _written(event.written_request),
         event.size, event.dedupe_key, event.parent_run_id, event.depth, event.upload_id, event.root_run_id,
+        *event.origin,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, LiteralString
 from uuid import UUID
 
+import metrics
 from database import Connection
 from models.errors import NotFound
 
@@ -67,6 +68,7 @@ async def _end_chosen(
     children = await cursor.fetchall()
     gates += [row["gate"] for row in children if row["gate"]]
     await connection.execute("select leave_gates_1(%s::uuid[])", (gates,))
+    metrics.RUNS.add(len(ids) + len(children), "cancelled", "")
     return ids, [row["run_id"] for row in children]
 
 

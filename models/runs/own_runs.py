@@ -18,6 +18,7 @@ from database import Connection
 from language.records import INLINE_BYTES
 from models.priorities import ALONE
 from models.runs.run_work import ClaimedRun, VersionRef
+from tracing import Origin
 
 WORKFLOW = UUID(int=0)
 """The carrier of a run that has its own workflow."""
@@ -93,6 +94,7 @@ class OwnRow(NamedTuple):
 _LOAD: LiteralString = """
 select w.account_id, w.automation_id, w.version, w.run_id, w.claim_id, w.started_at, w.bytes, w.progress,
   w.progress_no, w.parent_run_id, w.wake_at, w.status = 'waiting' as waits, r.queued_at,
+  r.traceparent, r.request_id,
   case when w.bytes <= %(inline)s then r.input end as input,
   case when w.bytes <= %(inline)s then r.request end as request
 from run_work w join runs r on r.id = w.run_id
@@ -116,7 +118,7 @@ async def load(connection: Connection, run_id: UUID, claim_id: UUID) -> OwnRow |
     run = ClaimedRun(
         run_id, claim_id, row["started_at"], row["input"], row["request"], row["bytes"], True,
         row["progress"], unloaded=row["bytes"] > INLINE_BYTES, queued_at=row["queued_at"],
-        parent_run_id=row["parent_run_id"],
+        parent_run_id=row["parent_run_id"], origin=Origin(row["traceparent"], row["request_id"]),
     )  # fmt: skip
     of = VersionRef(row["account_id"], row["automation_id"], row["version"])
     return OwnRow(of, run, row["progress_no"], row["wake_at"] if row["waits"] else None)

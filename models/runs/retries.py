@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import tracing
 from database import Connection
 from language.branches import needs_of
 from language.definition import Definition
@@ -147,8 +148,9 @@ with keys as (
   on conflict do nothing returning run_id
 ), accepted as (
   insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes,
-                    restarted_from, queued_at)
-  select %(id)s, account_id, automation_id, %(version)s, trigger, input, request, input_bytes, id, now()
+                    restarted_from, queued_at, traceparent, request_id)
+  select %(id)s, account_id, automation_id, %(version)s, trigger, input, request, input_bytes, id, now(),
+    %(traceparent)s, %(request_id)s
   from runs where id = %(original)s and (%(dedupe_key)s::text is null or exists (select from keys))
   returning id, account_id, automation_id, input_bytes
 )
@@ -193,6 +195,7 @@ async def _accept(
     values = {
         "id": run_id, "original": run["id"], "version": version, "priority": INTERACTIVE,
         "dedupe_key": dedupe_key, "kept": list(kept), "positions": list(kept.values()), "resumed": resumed,
+        **tracing.get_origin()._asdict(),
     }  # fmt: skip
     cursor = await connection.execute(_ACCEPT, values)
     if await cursor.fetchone():

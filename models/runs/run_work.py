@@ -30,6 +30,7 @@ from models.gates import NONE
 from models.priorities import ALONE, BULK
 from models.runs.claim_order import WINDOW
 from models.runs.claim_requests import ClaimRequest, Queue
+from tracing import NO_ORIGIN, Origin
 
 MAX_BYTES = 4 * 1024 * 1024
 """The highest total size of the inputs of the runs in a claim."""
@@ -140,6 +141,7 @@ class ClaimedRun:
         priority: the priority with which it was claimed.
         had_workflow: whether a workflow of its own waits for it.
         kind: the type of its trigger.
+        origin: the request, or the run, that started it.
     """
 
     run_id: UUID
@@ -156,6 +158,7 @@ class ClaimedRun:
     priority: int = BULK
     had_workflow: bool = False
     kind: str = "manual"
+    origin: Origin = NO_ORIGIN
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,7 @@ class Claim:
 
 
 _CLAIM: LiteralString = """
-select * from claim_runs_3(%s, %s, %s, %s, %s, %s, %s, %s::int[], %s::uuid[], %s::uuid[], %s::int[],
+select * from claim_runs_4(%s, %s, %s, %s, %s, %s, %s, %s::int[], %s::uuid[], %s::uuid[], %s::int[],
   %s::int[], %s::uuid[], %s::uuid[], %s::int[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::timestamptz[])
 """
 
@@ -281,7 +284,7 @@ def _claimed_run(row: Mapping[str, Any]) -> ClaimedRun:
         row["run_id"], row["claim_id"], row["started_at"], row["input"], row["request"], row["bytes"],
         row["begun"] or row["restarted"], row["progress"], queued_at=row["queued_at"],
         parent_run_id=row["parent_run_id"], priority=row["priority"], had_workflow=row["had_workflow"],
-        kind=row["trigger"],
+        kind=row["trigger"], origin=Origin(row["traceparent"], row["request_id"]),
     )  # fmt: skip
 
 

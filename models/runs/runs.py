@@ -69,6 +69,8 @@ class Run(SQLModel, table=True):
         upload_id: the upload that contains it as a row.
         takeovers: how often a worker was lost while executing it, so that another took it over.
         taken_over_at: the time of the last takeover.
+        traceparent: the place in a trace of the request, or the run, that started it.
+        request_id: the request.
     """
 
     __tablename__ = "runs"  # pyright: ignore[reportAssignmentType]
@@ -111,6 +113,8 @@ class Run(SQLModel, table=True):
     upload_id: UUID | None
     takeovers: int = Field(sa_column_kwargs={"server_default": "0"})
     taken_over_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    traceparent: str | None = Field(sa_type=Text)
+    request_id: str | None = Field(sa_type=Text)
 
 
 class RunStep(SQLModel, table=True):

@@ -50,6 +50,16 @@ select
 """
 
 
+async def find_queue_age(connection: Connection) -> float:
+    """Return for how many seconds the run that has waited longest for a worker is queued; 0 for none."""
+    cursor = await connection.execute(
+        "select coalesce(extract(epoch from clock_timestamp() - min(available_at)), 0)::float8 as seconds"
+        " from run_work where status = 'queued' and not held"
+    )
+    row = await cursor.fetchone()
+    return row["seconds"] if row else 0.0
+
+
 async def count(connection: Connection) -> StuckRuns:
     """Count the stuck runs."""
     given = {"workflow": WORKFLOW, "untaken": UNTAKEN_SECONDS + _MOMENT_SECONDS, "moment": _MOMENT_SECONDS}

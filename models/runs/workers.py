@@ -98,14 +98,22 @@ async def find_alive(connection: Connection, worker_id: UUID) -> LiveWorkers:
     return LiveWorkers(**row)
 
 
-async def count_halted(connection: Connection) -> int:
-    """Return the number of live workers that claim no runs."""
+async def count_by_state(connection: Connection) -> dict[str, int]:
+    """Return the number of workers by what is to be known of them; one may count several times.
+
+    `silent`: it was not stopped, and has not been heard for more than 15 seconds, but less than 10 minutes.
+    """
     cursor = await connection.execute(
-        "select count(*)::int as n from workers where halted and seen_at > now() - make_interval(secs => %s)",
+        "select count(*) filter (where alive)::int as alive,"
+        " count(*) filter (where alive and halted)::int as halted,"
+        " count(*) filter (where alive and not reaches_temporal)::int as without_temporal,"
+        " count(*) filter (where not alive and seen_at > now() - interval '10 minutes')::int as silent"
+        " from (select *, seen_at > now() - make_interval(secs => %s) as alive from workers) w",
         (_ALIVE_SECONDS,),
     )
     row = await cursor.fetchone()
-    return row["n"] if row else 0
+    assert row is not None
+    return row
 
 
 async def get_longest_loop_lag(connection: Connection) -> float:

@@ -36,6 +36,21 @@ async def count_unfinished(connection: Connection) -> dict[str, int]:
     return await count_by_status(connection, "delivery_work", "queued", "running", "waiting")
 
 
+async def find_queue_age(connection: Connection) -> float:
+    """Return for how many seconds the delivery that has waited longest to be sent is queued; 0 for none.
+
+    Those to an endpoint that fails, is paused, or has a rate limit, wait because of it, and do not count.
+    """
+    cursor = await connection.execute(
+        "select coalesce(extract(epoch from clock_timestamp() - min(w.available_at)), 0)::float8 as seconds"
+        " from delivery_work w join endpoints e on e.id = w.endpoint_id"
+        " where w.status = 'queued' and e.is_active and e.strikes = 0 and e.rate_limit is null"
+        " and (e.paused_until is null or e.paused_until < now())"
+    )
+    row = await cursor.fetchone()
+    return row["seconds"] if row else 0.0
+
+
 async def delete_empty_batches(connection: Connection) -> int:
     """Delete batches without deliveries that are an hour old; return their number."""
     cursor = await connection.execute(

@@ -19,6 +19,7 @@ from sqlmodel import Field, SQLModel
 
 from database import Connection
 from models.work_queue import WorkflowTable
+from tracing import NO_ORIGIN, Origin
 
 MAX_ROWS = 256
 """The highest number of deliveries in a claim."""
@@ -152,6 +153,8 @@ class Delivery:
         manual: whether this attempt was requested by hand.
         data: of the event, as JSON.
         depth: the number of runs that led to the event; None for none.
+        run_id: the run that the event tells of, if it does.
+        origin: the request, or the run, that started this run.
     """
 
     delivery_id: UUID
@@ -167,6 +170,8 @@ class Delivery:
     data: str
     created_at: datetime
     depth: int | None = None
+    run_id: UUID | None = None
+    origin: Origin = NO_ORIGIN
 
 
 # The types whose `run_id` is a run of a workflow.
@@ -199,20 +204,29 @@ async def take_batch(connection: Connection, batch_id: UUID, executor: UUID) -> 
         )
     cursor = await connection.execute(_LOAD, (batch_id,))
     rows = await cursor.fetchall()
-    depths = await _depths(connection, rows)
-    return [Delivery(**row, depth=depths.get(row["event_id"])) for row in rows]
+    causes = await _find_causes(connection, rows)
+    return [Delivery(**row, **causes.get(row["event_id"], {})) for row in rows]
 
 
-async def _depths(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[UUID, int]:
-    """Return the number of runs that led to each event that was caused by a run, by event id."""
+async def _find_causes(
+    connection: Connection, rows: Sequence[Mapping[str, Any]]
+) -> dict[UUID, dict[str, Any]]:
+    """Return the run that led to each event that was caused by one, its origin and depth, by event id."""
     told = {row["event_id"]: orjson.loads(row["data"]) for row in rows if row["event_type"] in _OF_RUNS}
     runs = {event_id: UUID(data["run_id"]) for event_id, data in told.items() if data["run_id"] is not None}
     if not runs:
         return {}
     cursor = await connection.execute(
-        "select id, coalesce(depth, 0) as depth from runs where id = any(%s)", (list(runs.values()),)
+        "select id, coalesce(depth, 0) as depth, traceparent, request_id from runs where id = any(%s)",
+        (list(runs.values()),),
     )
-    found = {row["id"]: 1 + row["depth"] for row in await cursor.fetchall()}
+    found = {
+        row["id"]: {
+            "depth": 1 + row["depth"], "run_id": row["id"],
+            "origin": Origin(row["traceparent"], row["request_id"]),
+        }
+        for row in await cursor.fetchall()
+    }  # fmt: skip
     return {event_id: found[run_id] for event_id, run_id in runs.items() if run_id in found}
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 import logs
+import metrics
 from models.lookups.lookups import FAILURES
 from outbound.client import Outbound
 from outbound.errors import OutboundError
@@ -155,6 +156,7 @@ class SourceFetcher:
             request = asyncio.create_task(self._send_request(source, query))
             self._requests[target] = request
             request.add_done_callback(lambda _: self._requests.pop(target))
+            request.add_done_callback(partial(_observe, source.spec.name))
         return await asyncio.shield(request)
 
     async def _locate(self, source: RemoteSource, query: Query) -> RemoteSource:
@@ -253,6 +255,12 @@ class SourceFetcher:
         except Exception as error:
             _log.exception("source_fetch_broken", source=name)
             raise SourceError("error", "internal_error") from error
+
+
+def _observe(source: str, request: asyncio.Task[SourceResult]) -> None:
+    """Count a request that has ended."""
+    if not request.cancelled() and request.exception() is None:
+        metrics.SOURCE.observe(request.result().ms / 1000, source, request.result().status)
 
 
 async def _landed(flights: Collection[asyncio.Task[SourceResult]], seconds: float) -> None:

@@ -27,7 +27,7 @@ from pydantic import BaseModel, ValidationError
 
 from database import Database
 from migrations.revisions import knows_revision
-from models.installation import root_key, schema
+from models.installation import backups, root_key, schema
 from sealing import Keyring, root_keys
 from services.operator.connections import masked, migrate
 from settings import ExitCode, Settings, StartError
@@ -153,11 +153,14 @@ async def back_up(
         keys = _seal("\n".join(root_keys(settings, sealed_data_exists=True)), passphrase)
     staging = target.with_name(target.name + ".new")
     try:
-        return await asyncio.to_thread(_write, staging, target, manifest, programs, url, keys)
+        manifest = await asyncio.to_thread(_write, staging, target, manifest, programs, url, keys)
     except OSError as error:
         raise BackupError(f"{target} cannot be written: {error.strerror}.") from None
     finally:
         staging.unlink(missing_ok=True)
+    async with await Database(url, name="vedette backup", size=1).dedicated() as connection:
+        await backups.note(connection, manifest.made_at)
+    return manifest
 
 
 def _write(

@@ -99,7 +99,7 @@ async def test_calls_under_way_are_made_once_and_recorded_when_the_database_take
             await set_read_only(False)
             views = [await ended(database, notifier, one.account_id, run_id) for run_id, one in runs.items()]
         async with database.connection() as connection:
-            assert await alive.count_halted(connection) == 0
+            assert (await alive.count_by_state(connection))["halted"] == 0
             assert await setbacks.count_aside(connection) == 0
     assert {(view.status, view.error) for view in views} == {("completed", None)}
     calls = Counter((request["path"], request["headers"]["webhook-id"]) for request in receiver.requests)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from api.http.metrics import Shared, rendered
+from api.http.metrics import Local, read_shared, render
 from database import Database
 from models.runs import stuck_runs
 from models.runs.own_runs import WORKFLOW
@@ -46,9 +48,10 @@ async def test_runs_that_wait_for_a_place_are_counted(database: Database, new_ru
         assert await stuck_runs.count(connection) == NONE._replace(own_backlog=2)
 
 
-def test_what_is_stuck_is_told_by_its_kind() -> None:
-    shared = Shared({}, {}, {}, {}, 0, 0, 0, 0.0, StuckRuns(1, 2, 3, 4))
-    told = rendered(shared).decode().splitlines()
+async def test_what_is_stuck_is_told_by_its_kind(database: Database, tmp_path: Path) -> None:
+    async with database.connection() as connection:
+        shared = (await read_shared(connection))._replace(stuck=StuckRuns(1, 2, 3, 4))
+    told = render(Local({}, tmp_path), shared).decode().splitlines()
     for why, runs in (("untaken", "1.0"), ("overdue", "2.0"), ("held", "3.0")):
         assert f'vedette_stuck_runs{{why="{why}"}} {runs}' in told
     assert "vedette_own_backlog 4.0" in told

@@ -10,10 +10,13 @@ import pytest
 from aiohttp import web
 from standardwebhooks import Webhook
 
-from database import Notifier
+import metrics
+from database import Database, Notifier
+from models.installation import figures
 from models.webhooks import deliveries, endpoints, resending
 from models.webhooks.delivery_writes import Attempt
 from sealing import Keyring
+from services.figure_writer import FigureWriter
 from tests.automations.engine import Endpoint, until
 from tests.deliveries.receivers import Hooks
 
@@ -49,6 +52,34 @@ async def test_an_event_is_sent_signed_to_an_endpoint_that_wants_it(hooks: Hooks
     assert sent["event"] == "key.created"
     assert sent["data"]["name"] == "näme"
     assert sent["created_at"] == row["created_at"].isoformat().replace("+00:00", "Z")
+
+
+async def test_attempts_and_the_age_of_deliveries_are_counted(
+    hooks: Hooks, receiver: Endpoint, database: Database
+) -> None:
+    async def counted() -> dict[tuple[str, str], float]:
+        await FigureWriter(database).write()
+        async with database.connection() as connection:
+            totals = await figures.find_totals(connection)
+        return {(one.name, *one.labels): sum(one.amounts[:-1]) for one in totals if len(one.labels) == 1}
+
+    before = await counted()
+    receiver.answer = failing(500)
+    await hooks.endpoint(receiver.url)
+    await hooks.emit()
+    await hooks.settled()
+
+    async def grown() -> bool:
+        after = await counted()
+        names = [
+            (metrics.DELIVERY, "retry"),
+            (metrics.DELIVERY, "delivered"),
+            (metrics.DELIVERY_AGE, "delivered"),
+        ]
+        more = [after.get((one.name, label), 0) - before.get((one.name, label), 0) for one, label in names]
+        return more == [1, 1, 1]
+
+    await until(grown)
 
 
 async def test_what_is_refused_is_sent_again_under_the_same_id(hooks: Hooks, receiver: Endpoint) -> None:

@@ -37,6 +37,8 @@ NOT_RUN: dict[tuple[str, str, str], str] = {
         "tests/openapi/test_clients.py generates these types",
     ("docs/cli.md", "sh", "vedette events listen --type 'workflow.run.*'"):
         "goes on until Ctrl-C; tests/cli runs it",
+    ("docs/monitoring.md", "text", "rule_files: [rules.yml]"):
+        "a configuration of Prometheus; tests/health/test_alerts.py runs one",
     ("docs/mcp.md", "text", "invalid_input:"): "what a tool says; tests/mcp has it",
     ("docs/mcp.md", "json", "{"): "settings of an MCP client, which is no part of this",
     ("docs/expressions.md", "json", "{"): "data; tests/language/test_expression_page.py reads it",

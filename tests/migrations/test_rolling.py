@@ -31,6 +31,7 @@ TABLES = """
 LOCKS = """
     select c.oid::regclass::text as name, l.mode from pg_locks l join pg_class c on c.oid = l.relation
     where l.pid = pg_backend_pid() and c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace
+      and not c.relispartition  -- they go with their table, and their names with the week
 """
 SIGNATURES = "select oid::regprocedure::text as name from pg_proc where pronamespace = 'public'::regnamespace"
 # What reads and writes of others wait for.
