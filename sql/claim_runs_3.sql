@@ -22,7 +22,7 @@ create function claim_runs_3(
   begun boolean, available_at timestamptz, started_at timestamptz, bytes int, progress json,
   restarted boolean, trigger text, input json, request json, queued_at timestamptz, parent_run_id uuid,
   lost smallint, had_workflow boolean, last_accounts uuid[], more boolean, asked_at timestamptz,
-  passed_priorities int[], passed_accounts uuid[], passed_gates uuid[]
+  passed_priorities int[], passed_accounts uuid[], passed_gates uuid[], traceparent text, request_id text
 ) language plpgsql volatile set lock_timeout = '200ms' set enable_seqscan = off set enable_bitmapscan = off
 set enable_hashjoin = off set enable_mergejoin = off as $$
 #variable_conflict use_column
@@ -211,7 +211,7 @@ begin
       w.available_at, w.started_at, w.bytes, w.progress, r.restarted_from is not null, r.trigger,
       case when w.bytes <= 65536 then r.input end, case when w.bytes <= 65536 then r.request end,
       r.queued_at, w.parent_run_id, w.lost, t.had_workflow, last_ones, some_more, moment,
-      priorities_passed, accounts_passed, gates_passed
+      priorities_passed, accounts_passed, gates_passed, r.traceparent, r.request_id
     from unnest(taken_ids, taken_begun, taken_workflows) as t (run_id, begun, had_workflow) join run_work w on w.run_id = t.run_id
     join runs r on r.id = t.run_id where r.id = any(taken_ids);
 end $$

@@ -2,8 +2,6 @@
 
 from alembic import op
 
-import sql
-
 revision = "0044"
 down_revision = "0043"
 branch_labels = None
@@ -29,13 +27,8 @@ def upgrade() -> None:
     )
     op.execute("insert into builds (name, state) values ('unnamed', 'admitted')")
     op.execute("alter table shifts add build text not null default 'unnamed'")
-    op.execute(sql.read("claim_runs_3"))
-    op.execute(sql.read("claim_runs_2.shim"))
 
 
 def downgrade() -> None:
-    op.execute("drop function claim_runs_2")
-    op.execute(sql.read("claim_runs_2"))
-    op.execute("drop function claim_runs_3")
     op.execute("alter table shifts drop build")
     op.execute("drop table builds")

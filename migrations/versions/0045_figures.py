@@ -44,14 +44,14 @@ def upgrade() -> None:
         """
     )
     op.execute("alter table runs add column traceparent text, add column request_id text")
-    op.execute(sql.read("claim_runs_4"))
-    op.execute(sql.read("claim_runs_3.shim"))
+    op.execute(sql.read("claim_runs_3"))
+    op.execute(sql.read("claim_runs_2.shim"))
 
 
 def downgrade() -> None:
+    op.execute("drop function claim_runs_2")
+    op.execute(sql.read("claim_runs_2"))
     op.execute("drop function claim_runs_3")
-    op.execute(sql.read("claim_runs_3"))
-    op.execute("drop function claim_runs_4")
     op.execute("alter table runs drop column traceparent, drop column request_id")
     for table in ("last_backup", "workflow_failures", "figures"):
         op.execute(f"drop table {table}")

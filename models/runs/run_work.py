@@ -200,7 +200,7 @@ class Claim:
 
 
 _CLAIM: LiteralString = """
-select * from claim_runs_4(%s, %s, %s, %s, %s, %s, %s, %s::int[], %s::uuid[], %s::uuid[], %s::int[],
+select * from claim_runs_3(%s, %s, %s, %s, %s, %s, %s, %s::int[], %s::uuid[], %s::uuid[], %s::int[],
   %s::int[], %s::uuid[], %s::uuid[], %s::int[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::timestamptz[])
 """
 
