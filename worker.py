@@ -51,6 +51,7 @@ from execution.step_answers import StepAnswers
 from migrations.revisions import schema_problem
 from models.identifiers import new_id
 from models.installation import root_key
+from models.installation.connections import OF_WORKER
 from models.installation.schema import find_schema
 from models.runs.builds import BuildState
 from outbound.client import Outbound
@@ -86,6 +87,8 @@ _ACTIVITY_SLOTS = 2048
 # The SDK would delay heartbeats for four fifths of the time after which a worker counts as lost.
 _HEARTBEATS_HELD_BACK = timedelta(seconds=3)
 _SCHEMA_SECONDS = 1.0
+# Eight more connections write, claim, record deliveries, listen and notify.
+_POOL_SIZE = OF_WORKER - 8
 # The pauses between attempts to reach Temporal at the start.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 CACHED_WORKFLOWS = 1000
@@ -232,7 +235,7 @@ async def run(settings: Settings, prepare: Prepare | None = None) -> None:
         loop.add_signal_handler(signal_number, stop.set)
     assert settings.database_url is not None
     async with AsyncExitStack() as stack:
-        database = Database(settings.database_url.get_secret_value(), name="vedette worker", size=16)
+        database = Database(settings.database_url.get_secret_value(), name="vedette worker", size=_POOL_SIZE)
         await database.open()
         stack.push_async_callback(database.close)
         async with database.connection() as connection:
