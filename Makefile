@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-long format typecheck lint bench containers abuse audit clean
+.PHONY: help run test test-fast test-long topology format typecheck lint bench containers abuse audit clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,11 @@ test: $(VENV)/installed-dev ## Run the tests but the long ones, or those in ARGS
 
 # Whole stacks, killed workers, attacks, fuzzing, benchmarks, all that pages and templates show, generated clients.
 test-long: $(VENV)/installed-dev ## Run the long tests, or those of them in ARGS
-	@$(BIN)/python -m pytest -m long $(or $(ARGS),--numprocesses 3 $(IN_PROCESSES))
+	@$(BIN)/python -m pytest -m "long and not topology" $(or $(ARGS),--numprocesses 3 $(IN_PROCESSES))
+
+# docs/deploy.md, machine by machine, each killed and suspended under load. Needs haproxy, pgbouncer and Go.
+topology: $(VENV)/installed-dev ## Run the service as on several machines, and take each part away
+	@$(BIN)/python -m pytest -m topology --durations=10 $(or $(ARGS),tests/topology)
 
 # Those that need no server, or Postgres alone: most of what is pure, and how runs are claimed and paid.
 test-fast: $(VENV)/installed-dev ## Run the tests that need no server, or Postgres alone

@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, LiteralString, Self
 
 import orjson
 import psycopg
@@ -40,7 +40,12 @@ _RECONNECT_SECONDS = 5
 # A server that refuses connections is tried again by one task of the process, after growing pauses; the
 # others wait this long.
 _FIRST_PAUSE, _LONGEST_PAUSE, _WAIT_SECONDS, _LOOK_SECONDS = 0.1, 1.0, 5.0, 0.05
-_OPTIONS = "-c statement_timeout=30s -c idle_in_transaction_session_timeout=60s -c timezone=UTC"
+_PARAMETERS = {"statement_timeout": "30s", "idle_in_transaction_session_timeout": "60s", "timezone": "UTC"}
+_CHORE_TIMEOUT = "10min"
+# By a statement, because PgBouncer takes no parameters with a new connection.
+_SET: LiteralString = (
+    "select set_config(name, value, false) from unnest(%s::text[], %s::text[]) given (name, value)"
+)
 
 AWAY: tuple[type[psycopg.Error], ...] = (
     psycopg.OperationalError,
@@ -114,16 +119,31 @@ _ways: defaultdict[str, _Way] = defaultdict(_Way)
 
 class _Connection(AsyncConnection[DictRow]):
     @classmethod
-    async def connect(cls, conninfo: str = "", **options: Any) -> Self:  # pyright: ignore
+    async def connect(  # pyright: ignore
+        cls, conninfo: str = "", *, parameters: Mapping[str, str], **options: Any
+    ) -> Self:
         way = _ways[conninfo]
         await way.wait()
         try:
             connection = await super().connect(conninfo, **options)
+            await connection._set(parameters)
         except psycopg.OperationalError as error:
             way.note(error)
             raise
         way.note(None)
         return connection
+
+    async def _set(self, parameters: Mapping[str, str]) -> None:
+        """Set parameters of the session; close the connection if that fails or takes too long."""
+        try:
+            async with asyncio.timeout(_CONNECTING["connect_timeout"]):
+                await self.execute(_SET, (list(parameters), list(parameters.values())))
+        except TimeoutError:
+            await self.close()
+            raise psycopg.errors.ConnectionTimeout("The server does not answer.") from None
+        except BaseException:
+            await self.close()
+            raise
 
 
 class Database:
@@ -132,21 +152,26 @@ class Database:
     Attributes:
         url: of the database.
         name: the `application_name` of its connections.
+        listener: receives the notifications for all parts of the process, by one connection.
         is_away: whether the last request for a connection failed.
     """
 
-    def __init__(self, url: str, *, name: str, size: int = 8, options: str = "") -> None:
+    def __init__(
+        self, url: str, *, name: str, size: int = 8, parameters: Mapping[str, str] | None = None
+    ) -> None:
         """Create the pool, without connections.
 
         Args:
             url: a libpq connection URL.
             name: the `application_name`, visible in `pg_stat_activity`.
             size: the highest number of connections.
-            options: for the server, in addition to those of all connections.
+            parameters: of the sessions, in addition to those of all connections.
         """
         self.url = url
         self.name = name
+        self.listener = Listener(self)
         self.is_away = False
+        self._chores = asyncio.Lock()
         self._lent = 0
         self._returning: set[asyncio.Task[None]] = set()
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -156,7 +181,7 @@ class Database:
                 "autocommit": True,
                 "row_factory": dict_row,
                 "application_name": name,
-                "options": f"{_OPTIONS} {options}",
+                "parameters": _PARAMETERS | dict(parameters or {}),
                 **_CONNECTING,
             },
             check=_check_writable,
@@ -174,7 +199,8 @@ class Database:
         await self._pool.open(wait=True, timeout=timeout)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Stop listening, and close all connections."""
+        await self.listener.stop()
         await self._pool.close()
 
     @contextlib.asynccontextmanager
@@ -192,6 +218,11 @@ class Database:
         try:
             async with connection:
                 yield connection
+        except psycopg.InternalError as error:
+            # psycopg takes two last messages, of a server and of a pooler before it, for a fault of its own.
+            if error.sqlstate is not None or not connection.broken:
+                raise
+            raise psycopg.OperationalError(str(error)) from error
         finally:
             # The pool waits for a lock while it takes a connection back. A task that is cancelled in that
             # moment would lose the connection, so a separate task returns it.
@@ -221,14 +252,30 @@ class Database:
         await connection.close()
         return lent == self._lent
 
-    async def dedicated(self, *, options: str = "") -> Connection:
+    @contextlib.asynccontextmanager
+    async def chore_connection(self) -> AsyncGenerator[Connection]:
+        """Lend the one connection that chores take in turns; its statements may take ten minutes.
+
+        Chores are due at the same time, and would leave no connection to others.
+        """
+        async with self._chores, self.connection() as connection:
+            await connection.execute(_SET, (["statement_timeout"], [_CHORE_TIMEOUT]))
+            try:
+                yield connection
+            finally:
+                if not connection.broken:
+                    await connection.execute(
+                        _SET, (["statement_timeout"], [_PARAMETERS["statement_timeout"]])
+                    )
+
+    async def dedicated(self, *, parameters: Mapping[str, str] | None = None) -> Connection:
         """Return a connection outside the pool, for use beyond a request. The caller closes it."""
         return await _Connection.connect(
             self.url,
             autocommit=True,
             row_factory=dict_row,
             application_name=self.name,
-            options=f"{_OPTIONS} {options}",
+            parameters=_PARAMETERS | dict(parameters or {}),
             **_CONNECTING,
         )
 
@@ -265,7 +312,7 @@ class Notifier:
     async def _run(self) -> None:
         while True:
             try:
-                connection = await self._database.dedicated(options="-c synchronous_commit=off")
+                connection = await self._database.dedicated(parameters={"synchronous_commit": "off"})
                 async with connection:
                     await self._send(connection)
             except psycopg.Error as error:
@@ -284,26 +331,45 @@ class Notifier:
 
 
 class Listener:
-    """Receives notifications and passes each payload to its channel's handler; reconnects by itself."""
+    """Receives notifications and passes each payload to its channel's handlers; reconnects by itself."""
 
-    def __init__(self, database: Database, handlers: Mapping[str, Callable[[str], None]]) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._handlers = handlers
+        self._handlers: defaultdict[str, list[Callable[[str], None]]] = defaultdict(list)
         self._task: asyncio.Task[None] | None = None
         self.connected = asyncio.Event()
         self.connections = 0
 
+    def add(self, handlers: Mapping[str, Callable[[str], None]]) -> None:
+        """Pass the notifications of these channels on; if it listens already, it connects anew."""
+        unheard = handlers.keys() - self._handlers.keys()
+        for channel, handler in handlers.items():
+            self._handlers[channel].append(handler)
+        if unheard and self._task is not None:
+            self._task.cancel()
+            self._task = asyncio.create_task(self._run(self._task), name="listener")
+
+    def remove(self, handlers: Mapping[str, Callable[[str], None]]) -> None:
+        """Pass nothing more on to these handlers."""
+        for channel, handler in handlers.items():
+            if handler in self._handlers[channel]:
+                self._handlers[channel].remove(handler)
+
     def start(self) -> None:
-        """Begin to listen."""
-        self._task = asyncio.create_task(self._run(), name="listener")
+        """Begin to listen. A repetition changes nothing."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="listener")
 
     async def stop(self) -> None:
         """Stop listening."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
 
-    async def _run(self) -> None:
+    async def _run(self, former: asyncio.Task[None] | None = None) -> None:
+        if former is not None:
+            await asyncio.gather(former, return_exceptions=True)
         while True:
             try:
                 connection = await self._database.dedicated()
@@ -313,7 +379,8 @@ class Listener:
                     self.connections += 1
                     self.connected.set()
                     async for message in connection.notifies():
-                        self._handlers[message.channel](message.payload)
+                        for handler in [*self._handlers[message.channel]]:
+                            handler(message.payload)
             except psycopg.Error as error:
                 _log.warning("listener_reconnecting", error=str(error))
             finally:

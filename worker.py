@@ -52,6 +52,7 @@ from execution.step_answers import StepAnswers
 from migrations.revisions import schema_problem
 from models.identifiers import new_id
 from models.installation import root_key
+from models.installation.connections import OF_WORKER
 from models.installation.schema import find_schema
 from models.runs.builds import BuildState
 from outbound.client import Outbound
@@ -90,6 +91,8 @@ _HEARTBEATS_HELD_BACK = timedelta(seconds=3)
 _SCHEMA_SECONDS = 1.0
 # The time that spans get to be sent when the worker stops.
 _SPANS_SECONDS = 5.0
+# Eight more connections write, claim, record deliveries, listen and notify.
+_POOL_SIZE = OF_WORKER - 8
 # The pauses between attempts to reach Temporal at the start.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 CACHED_WORKFLOWS = 1000
@@ -241,7 +244,7 @@ async def run(settings: Settings, prepare: Prepare | None = None) -> None:
     telemetry.start()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_send_spans)
-        database = Database(settings.database_url.get_secret_value(), name="vedette worker", size=16)
+        database = Database(settings.database_url.get_secret_value(), name="vedette worker", size=_POOL_SIZE)
         await database.open()
         stack.push_async_callback(database.close)
         async with database.connection() as connection:

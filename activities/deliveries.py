@@ -36,7 +36,7 @@ _log = logs.get(__name__)
 _IN_FLIGHT = 2
 # The timeouts find a row that is locked elsewhere, and a process that stops within a write, so that neither
 # delays others.
-OPTIONS = "-c lock_timeout=1s -c idle_in_transaction_session_timeout=5s"
+PARAMETERS = {"lock_timeout": "1s", "idle_in_transaction_session_timeout": "5s"}
 """The options of the connections that record attempts."""
 _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
 
@@ -76,7 +76,9 @@ class DeliveryActivities:
         self._keyring = keyring
         self._schedule = schedule
         self._on_capacity_freed = on_capacity_freed
-        self.writer = Database(database.url, name="vedette deliveries", size=_IN_FLIGHT, options=OPTIONS)
+        self.writer = Database(
+            database.url, name="vedette deliveries", size=_IN_FLIGHT, parameters=PARAMETERS
+        )
         self._batcher = MicroBatcher(
             self._record_many,
             size=lambda change: change.size,

@@ -67,7 +67,7 @@ class MaintenanceActivities:
         batches stay deleted.
         """
         purged = 0
-        async with heartbeats(), self._database.connection() as connection:
+        async with heartbeats(), self._database.chore_connection() as connection:
             for purge in (cached_answers.purge, paid_blocks.purge):
                 while some := await purge(connection):
                     purged += some
@@ -79,7 +79,7 @@ class MaintenanceActivities:
 
         Dispatchers delete their rows later, as for jobs that their owners delete.
         """
-        async with heartbeats(), self._database.connection() as connection:
+        async with heartbeats(), self._database.chore_connection() as connection:
             return await cleanup.hide_old(connection, self._settings.retention_days)
 
     @activity.defn(name=TEND_HISTORY)
@@ -92,16 +92,15 @@ class MaintenanceActivities:
         Returns:
             The number of dropped weeks.
         """
-        async with heartbeats():
-            # Dropping waits for readers. If that takes longer, the next call continues.
-            async with await self._database.dedicated(options="-c statement_timeout=10min") as connection:
-                await history.make_partitions(connection)
-                await delivery_recovery.delete_empty_batches(connection)
-                kept = timedelta(days=self._settings.retention_days)
-                await step_answers.purge(connection)
-                await audit.delete_of_runs(connection, kept)
-                await uploads.expire(connection, kept)
-                return await history.drop_old(connection, kept)
+        async with heartbeats(), self._database.chore_connection() as connection:
+            await history.make_partitions(connection)
+            await delivery_recovery.delete_empty_batches(connection)
+            kept = timedelta(days=self._settings.retention_days)
+            await step_answers.purge(connection)
+            await audit.delete_of_runs(connection, kept)
+            await uploads.expire(connection, kept)
+            # Dropping waits for readers. If that takes too long, the next call continues.
+            return await history.drop_old(connection, kept)
 
 
 def _report(line: str) -> None:

@@ -20,5 +20,5 @@ class MonitorChores:
     @activity.defn
     async def purge_monitors(self) -> int:
         """Delete runs of monitors that are too old; return their number."""
-        async with heartbeats(), self._database.connection() as connection:
+        async with heartbeats(), self._database.chore_connection() as connection:
             return await cleanup.purge_old(connection, self._kept_days)

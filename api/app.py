@@ -54,9 +54,10 @@ from api.routes import (
 )
 from api.stream_slots import StreamSlots
 from api.write_probe import WriteProbe
-from database import Database, Listener, Notifier
+from database import Database, Notifier
 from models.accounts import sessions
 from models.installation import root_key
+from models.installation.connections import OF_API
 from models.jobs.jobs import PROGRESS_CHANNEL
 from models.runs.run_bounds import UnfinishedRuns
 from models.runs.run_results import RESULT_CHANNEL
@@ -78,7 +79,7 @@ from settings import ExitCode, Settings, StartError
 from temporal.client import connect
 from watchdog import PoolWatchdog
 
-_POOL_SIZE = 8
+_POOL_SIZE = OF_API - 2  # two more listen and notify
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -159,14 +160,14 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     async with database.connection() as connection:
         keyring = await root_key.open_keyring(connection, settings, may_make_key=True)
     credentials, waiter = Credentials(database, keyring), RunWaiter(database)
-    listener = Listener(
-        database,
+    listener = database.listener
+    listener.add(
         {
             sessions.CHANNEL: credentials.forget,
             RESULT_CHANNEL: waiter.store_results,
             FINISHED_CHANNEL: waiter.wake_finished,
             PROGRESS_CHANNEL: waiter.wake,
-        },
+        }
     )
     credentials.listen_with(listener)
     waiter.listen_with(listener)

@@ -49,7 +49,11 @@ _INSERTING = "rows of files"
 
 @dataclass
 class Services:
-    """The resources that the API process holds open while the application runs."""
+    """The resources that the API process holds open while the application runs.
+
+    Attributes:
+        stopping: whether the process is about to stop.
+    """
 
     settings: Settings
     database: Database
@@ -76,6 +80,7 @@ class Services:
     unfinished_runs: UnfinishedRuns
     run_intake: RunIntake
     mcp: StreamableHTTPSessionManager
+    stopping: bool = False
 
     @asynccontextmanager
     async def inserting(self) -> AsyncGenerator[Connection]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import time
 
 import uvicorn
 import uvloop
@@ -17,10 +18,17 @@ from api.http.protocol import BoundedHttp
 from settings import ExitCode, Settings, StartError
 
 _GRACE_SECONDS = 3
+_DRAIN_SECONDS, _LOOK_SECONDS = 3.0, 0.05
 
 
-def serve(settings: Settings, listener: socket.socket) -> None:
+def serve(settings: Settings, listener: socket.socket, *, alone: bool) -> None:
     """Answer requests until SIGTERM or SIGINT, then finish those in progress within three seconds.
+
+    Args:
+        settings: with a database.
+        listener: a socket that listens.
+        alone: whether no other process accepts on it. Then it goes on for three seconds, in which a proxy
+            learns from `/readyz` that it stops: connections that wait in a socket are lost with it.
 
     Raises:
         StartError: if the application does not start.
@@ -38,7 +46,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
         backlog=2048,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    server = ApiServer(config, app)
+    server = ApiServer(config, app, alone=alone)
     # uvicorn raises the signal that stopped it again when it is done; the process should exit with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
@@ -52,9 +60,10 @@ def serve(settings: Settings, listener: socket.socket) -> None:
 class ApiServer(uvicorn.Server):
     """Freezes objects after its start; on a stop, ends streams and waits for runs before the grace period."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, *, alone: bool) -> None:
         super().__init__(config)
         self._app = app
+        self._drain_seconds = _DRAIN_SECONDS if alone else 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and exempt long-lived objects from garbage collection."""
@@ -62,7 +71,11 @@ class ApiServer(uvicorn.Server):
         process.freeze_gc()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Wake the waiting requests, then stop."""
+        """Let a proxy go to others, wake the waiting requests, then stop."""
         services: Services = self._app.state.services
+        services.stopping = True
+        until = time.monotonic() + self._drain_seconds
+        while time.monotonic() < until and not self.force_exit:
+            await asyncio.sleep(_LOOK_SECONDS)
         services.waiter.close()
         await super().shutdown(sockets)

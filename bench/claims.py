@@ -245,7 +245,7 @@ async def run_table(data: Path, table: Callable[[Database], Awaitable[None]]) ->
         await postgres.start()
         await asyncio.to_thread(upgrade, postgres.url)
         # As for a worker's claims: no commit waits for the disk.
-        database = Database(postgres.url, name="bench", size=4, options="-c synchronous_commit=off")
+        database = Database(postgres.url, name="bench", size=4, parameters={"synchronous_commit": "off"})
         await database.open()
         try:
             await table(database)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
@@ -104,14 +105,15 @@ class Outcome(NamedTuple):
 class Senders:
     """Sends every kind of run until it is stopped."""
 
-    def __init__(self, stack: Stack, receiver: Receiver) -> None:
-        """Prepare."""
+    def __init__(self, stack: Stack, receiver: Receiver, *, verify: ssl.SSLContext | bool = True) -> None:
+        """Prepare; `verify`: what certificates of the stack are held against."""
         self._stack = stack
         self._receiver = receiver
         self._keyring = keyring_of(stack)
         self._client = httpx.AsyncClient(
-            base_url=stack.url, trust_env=False, timeout=10, headers={"Authorization": f"Bearer {stack.key}"}
-        )
+            base_url=stack.url, trust_env=False, timeout=10, verify=verify,
+            headers={"Authorization": f"Bearer {stack.key}"},
+        )  # fmt: skip
         self._paths: dict[str, str] = {}
         self._sending: list[asyncio.Task[None]] = []
         self._resuming: set[asyncio.Task[None]] = set()

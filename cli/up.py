@@ -36,7 +36,8 @@ def api() -> None:
     # The application does these too, but would fail there with a traceback.
     open_keyring(settings, may_make_key=True)
     connection(settings)
-    serve(settings, listener.inherited() or listener.listen(settings.host, settings.port))
+    inherited = listener.inherited()
+    serve(settings, inherited or listener.listen(settings.host, settings.port), alone=inherited is None)
 
 
 def worker() -> None:

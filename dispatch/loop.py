@@ -16,7 +16,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 import logs
 import metrics
-from database import AWAY, Connection, Database, Listener
+from database import AWAY, Connection, Database
 from execution.claim_gate import ClaimGate
 from execution.loop_lag import LoopLag
 from models.work_queue import Claimed, WorkflowTable
@@ -61,11 +61,12 @@ class DispatchLoop(ABC):
         # Whether work waits that cannot be served now.
         self._held_back = False
         self.on_error: Callable[[Exception], object] = lambda _: None
-        self._listener = Listener(database, handlers)
+        self._handlers = handlers
 
     def start(self) -> None:
         """Begin to listen and to claim."""
-        self._listener.start()
+        self._database.listener.add(self._handlers)
+        self._database.listener.start()
         self._task = asyncio.create_task(self._run(), name=self._name)
 
     async def stop(self) -> None:
@@ -74,7 +75,7 @@ class DispatchLoop(ABC):
         self._wake.set()
         if self._task is not None:
             await self._task
-        await self._listener.stop()
+        self._database.listener.remove(self._handlers)
         await asyncio.gather(*self._starts, *self._chores.values(), return_exceptions=True)
 
     def on_capacity_freed(self) -> None:

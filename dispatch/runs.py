@@ -85,7 +85,7 @@ class Dispatcher(DispatchLoop):
         # A separate pool, because it does not wait for the disk: if a crash of the database loses a claim,
         # its runs are still queued, and writes under the lost claim are refused.
         self._claiming = Database(
-            database.url, name="vedette claims", size=1, options="-c synchronous_commit=off"
+            database.url, name="vedette claims", size=1, parameters={"synchronous_commit": "off"}
         )
         self._client = client
         self._executor = executor

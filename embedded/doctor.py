@@ -21,6 +21,7 @@ from embedded import cluster, folder, temporal_binary
 from embedded.folder import RunningStack
 from models.accounts import accounts
 from models.installation import root_key
+from models.installation.connections import count_connections
 from models.runs import builds, history, workers
 from providers.dataset_inventory import take_stock
 from providers.datasets.installed import Installed
@@ -64,6 +65,7 @@ async def examine(settings: Settings) -> list[Finding]:
         findings.append(await _guarded("schema", lambda: _schema(usable)))
         if findings[-1].state == "ok":
             findings.append(await _guarded("history", lambda: _history(usable)))
+            findings.append(await _guarded("connections", lambda: _connections(usable)))
         findings.append(await _guarded("clock", lambda: _clock(usable)))
         findings.append(await _guarded("workers", lambda: _workers(usable)))
     findings.append(await _guarded("secret key", lambda: _secret_key(settings, usable)))
@@ -150,6 +152,19 @@ async def _history(url: str) -> Finding:
         remedy = "Run `vedette migrate`, and see that the Schedule maintenance/tend_history is not paused."
         return Finding("history", "broken", text, remedy)
     return Finding("history", "ok", "partitions stand ready")
+
+
+async def _connections(url: str) -> Finding:
+    async with await _connect(url) as connection:
+        usage = await count_connections(connection)
+    text = (
+        f"{usage.ours} of at most {usage.expected} ({usage.apis} apis, {usage.workers} workers),"
+        f" {usage.others} of others; the server grants {usage.room}"
+    )
+    if not usage.fits:
+        remedy = "Raise max_connections of the server, or start fewer processes."
+        return Finding("connections", "warning", text, remedy)
+    return Finding("connections", "ok", text)
 
 
 async def _clock(url: str) -> Finding:

@@ -23,7 +23,7 @@ from outbound.lease import LeaseLost
 _log = logs.get(__name__)
 _MOST, _IN_FLIGHT = 256, 2
 # The timeout finds rows that another transaction has locked, so that they do not delay the others.
-_OPTIONS = "-c lock_timeout=1s"
+_PARAMETERS = {"lock_timeout": "1s"}
 # Errors that Postgres raises because of the data, and would raise again.
 _ITS_OWN_FAULT = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 # For so long a process that stops waits for the database; then others take over its runs.
@@ -62,7 +62,9 @@ class RunRecorder:
     """
 
     def __init__(self, database: Database, notifier: Notifier) -> None:
-        self.database = Database(database.url, name="vedette writer", size=_IN_FLIGHT + 1, options=_OPTIONS)
+        self.database = Database(
+            database.url, name="vedette writer", size=_IN_FLIGHT + 1, parameters=_PARAMETERS
+        )
         self._notifier = notifier
         self.on_error: Callable[[Exception], object] = lambda _: None
         self.stopping = self.has_given_up = False

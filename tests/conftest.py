@@ -110,7 +110,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             needed.add("stack")  # they start servers of their own
         folder, file = item.path.parent.name, item.path.name
         fast = needed <= {"postgres"} if folder in _FAST_WITH_POSTGRES else not needed
-        if "stack" in fixtures or item.get_closest_marker("long"):
+        if "stack" in fixtures or item.get_closest_marker("long") or item.get_closest_marker("topology"):
             needed.add("long")
         elif fast and (folder, file) not in _NOT_FAST:
             needed.add("fast")

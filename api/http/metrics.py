@@ -30,7 +30,7 @@ from database import Connection
 from metrics import BUCKETS, FIGURES, Amounts, Figure
 from metrics import Histogram as SharedHistogram
 from models.installation import backups, figures
-from models.installation.connections import Connections, count_connections
+from models.installation.connections import ConnectionUsage, count_connections
 from models.jobs.queue import JOBS
 from models.monitors.queue import RUNS
 from models.runs import run_counts, run_work, setbacks, stuck_runs, workers
@@ -105,7 +105,7 @@ class Shared(NamedTuple):
     delivery_age: float
     failing: Mapping[str, int]
     backup_age: float | None
-    connections: Connections
+    connections: ConnectionUsage
     totals: Sequence[Amounts]
 
 
@@ -187,7 +187,7 @@ def _show_shared(shared: Shared, registry: CollectorRegistry) -> None:
         ("vedette_workflow_failed_runs", "Failed runs of the last hour", "workflow", shared.failing),
         (
             "vedette_database_connections", "Connections to the database server", "part",
-            shared.connections._asdict(),
+            {"used": shared.connections.ours + shared.connections.others, "most": shared.connections.room},
         ),
     )  # fmt: skip
     for name, meaning, label, values in by_label:

@@ -57,7 +57,8 @@ class Readiness(BaseModel):
     """The needs of the service, part by part: `ok`, or the problem."""
 
     status: Literal["ready", "degraded", "unavailable"] = Field(
-        description="`unavailable` without a database of this release, `degraded` without another part."
+        description="`unavailable` without a database of this release, or when the process stops; `degraded` "
+        "without another part."
     )
     checks: dict[str, str] = Field(description="Each part by name: `ok`, or what is wrong.")
     datasets: list[DatasetState] = Field(description="The lookup data on this machine that is wanted.")
@@ -69,12 +70,16 @@ async def healthz() -> Health:
     return Health()
 
 
-_UNREADY = "the database is away, cannot write, or has a schema of another release"
+_UNREADY = "the database is away, cannot write, or has a schema of another release; or this process stops"
 
 
 @router.get("/readyz", responses={503: {"model": Readiness, "description": _UNREADY}})
 async def readyz(services: ServicesDep, response: Response) -> Readiness:
     """Check that the service can work: 503 only without a writable database; other parts can wait."""
+    if services.stopping:
+        response.status_code = 503
+        response.headers["Retry-After"] = "1"
+        return Readiness(status="unavailable", checks={"process": "stops"}, datasets=[])
     names = ("database", "schema", "secrets", "workers", "temporal")
     checks = (_database, _schema, _secrets, _workers, _temporal)
     stock = await asyncio.to_thread(take_stock, services.settings)

@@ -124,7 +124,7 @@ class Lookups:
     async def close(self) -> None:
         """Cancel all requests that are in flight."""
         await self._fetcher.close()
-        await self.events.stop()
+        self.events.stop()
 
     async def lookup(
         self,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from uuid import UUID
 
-from database import Connection, Database, Listener
+from database import Connection, Database
 from micro_batcher import MicroBatcher
 from models.events import events
 from models.events.event_data import LookupCompleted
@@ -26,7 +26,7 @@ class LookupEvents:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._listener = Listener(database, {endpoints.CHANGED_CHANNEL: self._changed})
+        self._handlers = {endpoints.CHANGED_CHANNEL: self._changed}
         self._known: tuple[int, frozenset[UUID]] | None = None
         self._changes = 0
         self._asking = asyncio.Lock()
@@ -34,11 +34,12 @@ class LookupEvents:
 
     def start(self) -> None:
         """Start listening for changes of endpoints."""
-        self._listener.start()
+        self._database.listener.add(self._handlers)
+        self._database.listener.start()
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Stop listening."""
-        await self._listener.stop()
+        self._database.listener.remove(self._handlers)
 
     def forget_subscribers(self) -> None:
         """Drop the cached subscriptions, because an endpoint has changed."""
@@ -50,7 +51,8 @@ class LookupEvents:
 
     async def has_subscriber(self, account_id: UUID) -> bool:
         """Return whether an endpoint of the account subscribes to lookup events."""
-        hearing = self._listener.connections if self._listener.connected.is_set() else 0
+        listener = self._database.listener
+        hearing = listener.connections if listener.connected.is_set() else 0
         known = self._known
         if known is None or not hearing or known[0] != hearing:
             known = await self._ask(hearing)

@@ -48,7 +48,8 @@ async def test_only_a_worker_that_lives_and_has_room_is_woken(database: Database
         worker_channel(one): lambda _, one=one: heard.append(str(one)) for one in (living, halted, dead)
     }
     channels["end"] = heard.append
-    listener = Listener(database, channels)
+    listener = Listener(database)
+    listener.add(channels)
     async with database.connection() as connection:
         await connection.execute(
             "update shifts set beat_at = now() - interval '5 seconds' where worker_id = %s", (dead,)
@@ -74,7 +75,8 @@ async def test_a_worker_that_is_woken_is_told_whose_runs_were_queued(database: D
     heard: list[str] = []
     async with database.connection() as connection:
         await connection.execute("delete from shifts")
-    listener = Listener(database, {worker_channel(await new_worker(database, 3)): heard.append})
+    listener = Listener(database)
+    listener.add({worker_channel(await new_worker(database, 3)): heard.append})
     listener.start()
     await listener.connected.wait()
     async with database.connection() as connection:

@@ -89,7 +89,7 @@ async def test_a_pool_is_not_stuck_while_the_database_is_away(database_url: str)
 
 async def test_an_api_watches_its_pool(settings: Settings, leave: Mock) -> None:
     async with running(settings) as api:
-        async with emptied(api.services.database, size=8):
+        async with emptied(api.services.database, size=6):
             await eventually(lambda: leave.called, what="the watchdog ends the process")
 
 

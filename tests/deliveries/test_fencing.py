@@ -11,7 +11,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from activities.deliveries import OPTIONS
+from activities.deliveries import PARAMETERS
 from database import Connection, Database
 from models.identifiers import new_id
 from models.webhooks import delivery_recovery, delivery_work, endpoints
@@ -123,7 +123,7 @@ async def test_a_take_over_waits_for_a_write_that_has_begun_and_does_not_send_ag
 async def test_a_take_over_outlasts_a_writer_that_has_stopped_within_its_write(
     database: Database, taken: Change
 ) -> None:
-    writer = Database(database.url, name="tests", options=OPTIONS)
+    writer = Database(database.url, name="tests", parameters=PARAMETERS)
     await writer.open()
     with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
         async with writer.transaction() as stopped:

@@ -12,6 +12,7 @@ SETTING_UP: dict[str, str] = {
     "make test-fast": "these are some of the tests",
     "make test ARGS=\"-m 'not postgres and not temporal and not stack'\"": "these are the tests",
     "make abuse": "tests/abuse runs it",
+    "make topology": "tests/topology has its tests",
     "make lint": "ruff and pyright run beside the tests",
     "make audit": "tests/supply does the same, but for asking which vulnerabilities are known",
     'make test ARGS="tests/providers/test_contract.py -k greynoise"': "these are the tests",
@@ -21,6 +22,11 @@ SETTING_UP: dict[str, str] = {
 # Pages whose shell blocks need what the tests cannot have.
 SHELL_NOT_RUN: dict[str, str] = {
     "docs/docker.md": "needs Docker; tests/docker checks the commands of the page",
+}
+
+# Pages whose blocks other tests run.
+RUN_ELSEWHERE: dict[str, str] = {
+    "docs/deploy.md": "tests/topology runs each block on a machine of its own",
 }
 
 # Blocks: page, language and first line (with single spaces between its words).

@@ -29,8 +29,10 @@ _COMMENT = re.compile(r"\s+#\s.*$")
 
 
 def _is_excepted(block: Block) -> bool:
-    return block.key in exceptions.NOT_RUN or (
-        block.language == "sh" and block.page in exceptions.SHELL_NOT_RUN
+    return (
+        block.key in exceptions.NOT_RUN
+        or block.page in exceptions.RUN_ELSEWHERE
+        or (block.language == "sh" and block.page in exceptions.SHELL_NOT_RUN)
     )
 
 

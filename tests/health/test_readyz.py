@@ -55,3 +55,10 @@ async def test_a_dataset_that_could_not_be_renewed_is_named(settings: Settings) 
     installed.write_failures(settings.data, {"tor": "check.torproject.org answers 503"})
     states = {one["name"]: one["state"] for one in (await readiness(settings))["datasets"]}
     assert (states["tor"], states["x4bnet"]) == ("not_refreshed", "installed")
+
+
+async def test_a_process_that_is_about_to_stop_is_not_ready(settings: Settings) -> None:
+    async with running(settings) as api:
+        api.services.stopping = True
+        answer = await api.http.get("/readyz")
+    assert (answer.status_code, answer.json()["checks"]) == (503, {"process": "stops"})
