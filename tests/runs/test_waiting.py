@@ -43,7 +43,8 @@ async def counted(database_url: str) -> AsyncGenerator[Counted]:
 @asynccontextmanager
 async def hearing(database: Database, waiter: RunWaiter) -> AsyncGenerator[None]:
     """With a listener and a sender of notifications."""
-    listener, notifier = Listener(database, {FINISHED_CHANNEL: waiter.wake_finished}), Notifier(database)
+    listener, notifier = Listener(database), Notifier(database)
+    listener.add({FINISHED_CHANNEL: waiter.wake_finished})
     waiter.listen_with(listener)
     listener.start()
     await asyncio.wait_for(listener.connected.wait(), 10)
