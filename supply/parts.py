@@ -81,9 +81,10 @@ def _temporal() -> Component:
     sums = dict(re.findall(r"^(\S+ v[^\s/]+) (h1:\S+)$", (_MODULES / "go.sum").read_text(), re.MULTILINE))
     parts: list[Component] = []
     for name, number in (modules | dict(replaced)).items():
+        if (found := sums.get(f"{name} {number}")) is None:
+            continue  # only its requirements are read, and nothing of it is built
         part = _component(name, number, None, PackageURL.from_string(f"pkg:golang/{name}@{number}"))
-        if found := sums.get(f"{name} {number}"):
-            part.properties.add(Property(name="vedette:go.sum", value=found))
+        part.properties.add(Property(name="vedette:go.sum", value=found))
         parts.append(part)
     url = PackageURL.from_string(f"pkg:golang/{_COMMAND}@v{temporal_binary.VERSION}#cmd/temporal")
     program = _component("temporal", temporal_binary.VERSION, "MIT", url)
