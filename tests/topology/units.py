@@ -13,7 +13,7 @@ from pwd import struct_passwd
 
 import psutil
 
-from embedded.process import Child
+from embedded.process import Child, ChildSetup
 
 # Of the packages of the distribution.
 PACKAGED = {
@@ -73,10 +73,8 @@ class Unit:
     _keeper: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        self.child = Child(
-            self.name, self.command, log=self.log, environment=self.environment, user=self.user,
-            stop_signal=self.file.stop_signal, folder=Path("/"),
-        )  # fmt: skip
+        setup = ChildSetup(environment=self.environment, user=self.user, folder=Path("/"))
+        self.child = Child(self.name, self.command, setup, log=self.log, stop_signal=self.file.stop_signal)
 
     @property
     def pid(self) -> int:
