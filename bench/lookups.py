@@ -102,7 +102,7 @@ def make_up(data: Path, name: str) -> None:
         step = (223 << 24) // count
         files[role] = folder / f"{name}-{role}.new"
         ranges.write(files[role], list(_spread(count, step, label)))
-    installed.install(data, name, files, source="made up", version="-", licence="-")
+    installed.install(data, name, files, installed.Provenance(source="made up", version="-", licence="-"))
 
 
 def _spread(count: int, step: int, label: str) -> Iterator[ranges.Range]:
