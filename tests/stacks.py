@@ -152,6 +152,14 @@ class StackProcess:
         pid, line = self.record.children[name]
         return pid if command_line(pid) == line else 0
 
+    async def kill_child(self, name: str) -> int:
+        """Kill a child as soon as it runs; its process id, which is never 0: that would be ourselves."""
+        await eventually(lambda: self.child(name) != 0, 30, f"{name} runs")
+        pid = self.child(name)
+        assert pid, f"{name} has just ended"
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
     async def is_ready(self) -> bool:
         """Whether `/readyz` says that every part works; the lookup data has tests of its own."""
         async with httpx.AsyncClient(trust_env=False, verify=False, timeout=5) as client:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import AsyncGenerator
@@ -78,8 +77,7 @@ async def test_a_child_that_is_killed_comes_back_and_the_runs_finish(
     subject: StackProcess, receiver: Receiver, name: str
 ) -> None:
     ids = await begin(subject, receiver)
-    before = subject.child(name)
-    os.kill(before, signal.SIGKILL)
+    before = await subject.kill_child(name)
     receiver.open.set()
     await eventually(lambda: subject.child(name) not in (0, before), 30, f"{name} is back")
     await eventually(lambda: all_completed(subject, ids), 60, f"all runs complete without the first {name}")
@@ -89,7 +87,7 @@ async def test_a_child_that_is_killed_comes_back_and_the_runs_finish(
 
 async def test_requests_wait_while_every_api_process_is_started_again(subject: StackProcess) -> None:
     for name in ("api", "api-2"):
-        os.kill(subject.child(name), signal.SIGKILL)
+        await subject.kill_child(name)
     async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         assert (await client.get(f"{subject.url}/healthz")).status_code == 200
     await eventually(lambda: len(alive(subject.record.children)) == 5, 60, "all five run")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import subprocess
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -175,8 +174,7 @@ class TestWhileItIsBuilt:
             accepted["scheduled"] = (await post(api, "/api/workflows", by_clock))["id"]
 
     async def test_an_api_process_that_dies_comes_back(self, early: StackProcess) -> None:
-        before = early.child("api")
-        os.kill(before, signal.SIGKILL)
+        before = await early.kill_child("api")
         await eventually(lambda: early.child("api") not in (0, before), 30, "the API is back")
         async with client(early) as api:
             assert (await api.get("/healthz")).status_code == 200
