@@ -96,6 +96,7 @@ class TestDoctor:
             "database": "ok",
             "schema": "ok",
             "history": "ok",
+            "connections": "ok",
             "clock": "ok",
             "workers": "ok",
             "secret key": "ok",
