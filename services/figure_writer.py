@@ -12,7 +12,7 @@ from database import Database
 from models.installation import figures
 
 _log = logs.get(__name__)
-_SECONDS = 5.0
+_SECONDS, _LAST_SECONDS = 5.0, 1.0
 
 
 class FigureWriter:
@@ -27,12 +27,18 @@ class FigureWriter:
         self._task = asyncio.create_task(self._run(), name="figures")
 
     async def stop(self) -> None:
-        """Write what is left, and stop."""
+        """Write what is left if that takes no more than a second, and stop.
+
+        The port of an API is held until it has stopped, and the next one waits for it.
+        """
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if not self._database.is_away:
-            await self.write()
+        try:
+            async with asyncio.timeout(_LAST_SECONDS):
+                await self.write()
+        except TimeoutError:
+            _log.warning("figures_not_written", error="the database does not answer")
 
     async def write(self) -> None:
         """Write what was counted; keep it while the database is away."""

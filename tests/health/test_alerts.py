@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -54,6 +55,7 @@ def need(program: str) -> str:
     """The program, which is missing on machines without Prometheus."""
     found = shutil.which(program)
     if found is None:
+        assert not os.environ.get("CI"), f"{program} is not installed: .ci/run does that"
         pytest.skip(f"{program} is not installed (on Debian: prometheus)")
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from uuid import uuid4
 
@@ -109,3 +110,22 @@ def test_a_figure_has_so_many_series_at_most() -> None:
     assert others == 500
     figure.give_back(("new",), [2])
     assert figure.take() == [Amounts("vedette_many", (OTHER,), [2])]
+
+
+async def test_a_process_stops_though_the_database_takes_its_last_figures_not(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = Figure("vedette_last", "For this test", "kind")
+    monkeypatch.setattr(metrics, "FIGURES", (figure,))
+    monkeypatch.setattr(metrics, "_by_name", {figure.name: figure})
+    busy = Database(database.url, name="busy", size=1)
+    await busy.open()
+    writer = FigureWriter(busy)
+    writer.start()
+    figure.add(1, "some")
+    try:
+        async with busy.connection(), asyncio.timeout(4):  # the pool would have it wait for five
+            await writer.stop()
+    finally:
+        await busy.close()
+    assert figure.take() == [Amounts(figure.name, ("some",), [1.0])]
