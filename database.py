@@ -126,14 +126,14 @@ class _Connection(AsyncConnection[DictRow]):
         await way.wait()
         try:
             connection = await super().connect(conninfo, **options)
-            await connection._set(parameters)
+            await connection._set_parameters(parameters)
         except psycopg.OperationalError as error:
             way.note(error)
             raise
         way.note(None)
         return connection
 
-    async def _set(self, parameters: Mapping[str, str]) -> None:
+    async def _set_parameters(self, parameters: Mapping[str, str]) -> None:
         """Set parameters of the session; close the connection if that fails or takes too long."""
         try:
             async with asyncio.timeout(_CONNECTING["connect_timeout"]):

@@ -24,7 +24,7 @@ Labels = tuple[str, ...]
 
 
 class Amounts(NamedTuple):
-    """What was observed under these labels: of a counter one sum, of a histogram the buckets and the sum."""
+    """The observations under these labels: one sum of a counter; the buckets and the sum of a histogram."""
 
     name: str
     labels: Labels

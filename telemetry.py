@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 class Exporter(NamedTuple):
-    """What exports spans, and what sends those that wait and ends it."""
+    """An exporter of spans: `export` takes one, `close` sends those that wait and ends it."""
 
     export: Callable[[Span], None]
     close: Callable[[], None]

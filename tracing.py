@@ -70,12 +70,12 @@ def read_traceparent(header: str) -> str | None:
     return header if _TRACEPARENT.fullmatch(header) else None
 
 
-def enter(origin: Origin, run_id: UUID | None = None) -> None:
+def trace_work(origin: Origin, run_id: UUID | None = None) -> None:
     """Note that this task, and those that it creates, work for this request or run."""
     _work.set(_Work(origin, run_id))
 
 
-def enter_step(step_id: str) -> None:
+def trace_step(step_id: str) -> None:
     """Note that this task executes this step of its run."""
     _work.set(_work.get()._replace(step_id=step_id))
 

@@ -136,7 +136,7 @@ class DeliveryActivities:
         return round_up(seconds)
 
     async def _deliver(self, batch_id: UUID, executor: UUID, delivery: Delivery) -> None:
-        tracing.enter(delivery.origin, delivery.run_id)
+        tracing.trace_work(delivery.origin, delivery.run_id)
         attempt = await delivery_attempts.attempt(self._outbound, self._keyring, delivery)
         # A test that is resent by hand is not repeated either.
         schedule = () if delivery.event_type == "webhook.test" else self._schedule

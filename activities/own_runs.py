@@ -185,7 +185,7 @@ class OwnRunActivities:
             if row is None:
                 return None
             version = await self._versions.load(row.of.automation_id, row.of.version)
-            observation.enter(row.of, row.run, version)
+            observation.observe_run(row.of, row.run, version)
             async with self._database.connection() as connection:
                 found = await run_loading.load_records(connection, [given.run_id], version.read)
 

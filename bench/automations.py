@@ -213,7 +213,7 @@ def main(arguments: argparse.Namespace) -> None:
             table(rig, cells, arguments.seconds, arguments.cold)
 
 
-def _parsed() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -248,4 +248,4 @@ def _parsed() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main(_parsed())
+    main(_parse_arguments())

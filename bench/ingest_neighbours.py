@@ -116,7 +116,7 @@ def main(arguments: argparse.Namespace) -> None:
         runners.fast.run(measure(stack, arguments.clients, arguments.seconds, arguments.rounds))
 
 
-def _parsed() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -127,4 +127,4 @@ def _parsed() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main(_parsed())
+    main(_parse_arguments())

@@ -35,7 +35,7 @@ _HEAD = (
 
 
 class Point(NamedTuple):
-    """What a line is measured with; `stored`: at least so many finished runs."""
+    """The setting of one line of figures; `stored`: at least so many finished runs."""
 
     apis: int = 1
     workers: int = 1
@@ -149,7 +149,7 @@ def main(arguments: argparse.Namespace) -> None:
             print(f"{name:<20}{', '.join(bent)}")
 
 
-def _parsed() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -168,4 +168,4 @@ def _parsed() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    main(_parsed())
+    main(_parse_arguments())

@@ -48,8 +48,8 @@ async def fill(connection: Connection, count: int) -> int:
     One at least must have ended before, to be copied.
     """
     there, pattern = await _value(connection, _COUNTED), await _value(connection, _PATTERN)
-    runs = await _copying(connection, "runs", _RUN, "id")
-    steps = await _copying(connection, "run_steps", _STEP, "run_id")
+    runs = await _build_copy(connection, "runs", _RUN, "id")
+    steps = await _build_copy(connection, "run_steps", _STEP, "run_id")
     while there < count:
         rows = min(_ROWS, count - there)
         async with connection.transaction():
@@ -63,7 +63,7 @@ async def fill(connection: Connection, count: int) -> int:
     return there
 
 
-async def _copying(
+async def _build_copy(
     connection: Connection, table: str, changed: Mapping[str, LiteralString], key: str
 ) -> Composed:
     """Return the statement that copies the rows of the pattern for each place, whatever columns there are."""

@@ -167,7 +167,7 @@ class DispatchLoop(ABC):
 
 @dataclass(frozen=True, slots=True)
 class DispatchServices:
-    """What the dispatchers of a worker share.
+    """The resources that the dispatchers of a worker share.
 
     Attributes:
         database: the database with the work.

@@ -63,7 +63,7 @@ NO_HOME = {"HOME": "/"}
 
 @dataclass(frozen=True, slots=True)
 class ChildSetup:
-    """What a child process gets from its parent.
+    """The environment and the files that a child process gets from its parent.
 
     Attributes:
         environment: the whole environment; None for the parent's.

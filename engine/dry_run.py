@@ -59,7 +59,7 @@ _Attempted = LookupStep | WebhookStep | WaitStep | WorkflowStep | RememberStep |
 
 @dataclass(frozen=True, slots=True)
 class OutsideAnswers:
-    """What a dry run gets instead of reaching outside.
+    """The answers that a dry run gets instead of reaching outside.
 
     Attributes:
         look_up: answers lookups.

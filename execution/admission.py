@@ -11,7 +11,7 @@ _log = logs.get(__name__)
 
 
 class Admission:
-    """Whether this worker may take work, as its last beat found.
+    """The share of the work that this worker may take, as its last beat found.
 
     Attributes:
         build: the name of the code.

@@ -78,7 +78,7 @@ class Performer:
             ExpressionError: an expression that it reads has no value.
             psycopg.Error: one of `AWAY`.
         """
-        tracing.enter_step(call.step.id)
+        tracing.trace_step(call.step.id)
         if not call.stored:
             return await self._perform(account_id, automation_id, run_id, call, call.scope, version)
         async with self._database.connection() as connection:

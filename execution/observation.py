@@ -38,10 +38,10 @@ def note_begun(claim: Claim) -> None:
                 _export_part(run, "accepted", "accepted", (at, at), {})
 
 
-def enter(of: VersionRef, run: ClaimedRun, version: LoadedVersion) -> None:
+def observe_run(of: VersionRef, run: ClaimedRun, version: LoadedVersion) -> None:
     """Note that this task, and those that it creates, execute this run."""
     _observed.set(ObservedRun(of, run, version))
-    tracing.enter(run.origin, run.run_id)
+    tracing.trace_work(run.origin, run.run_id)
 
 
 def note_written(change: Change) -> None:

@@ -36,7 +36,7 @@ _log = logs.get(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunServices:
-    """What both carriers of runs share.
+    """The resources that both carriers of runs share.
 
     Attributes:
         database: the database with the runs.
@@ -81,7 +81,7 @@ class RunExecutor:
             recorded: its finished work.
         """
         execution: Execution | None = None
-        observation.enter(group.of, run, version)
+        observation.observe_run(group.of, run, version)
         try:
             if run.priority > ALONE and await self._is_hopeless_alone(group, run):
                 await self.give_up(group, version, run)

@@ -72,11 +72,11 @@ class RunSecrets:
         cached = self._cache.get(key)
         if cached is None or cached.until < now:
             self._cache = {key: one for key, one in self._cache.items() if one.until >= now}
-            opened = await self._open(account_id, names)
+            opened = await self._open_values(account_id, names)
             cached = self._cache[key] = _CachedSecrets(opened, now + _SECRETS_SECONDS)
         return cached.secrets
 
-    async def _open(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
+    async def _open_values(self, account_id: UUID, names: Collection[str]) -> Secrets | None:
         try:
             async with self._database.connection() as connection:
                 values = await secrets.load_values(connection, self._keyring, account_id, names)

@@ -187,7 +187,7 @@ async def do_dry_run(
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """What a process of the pool needs for a dry run; `workflow` is its value in expressions."""
+    """The input of a dry run in a process of the pool; `workflow` is its value in expressions."""
 
     definition: JSONObject
     run: RunInput

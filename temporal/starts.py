@@ -64,7 +64,7 @@ def job_workflow_id(job_id: UUID) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunLabels:
-    """What searches in Temporal find the workflow of a run by, and its priority there.
+    """The values by which searches in Temporal find the workflow of a run, and its priority there.
 
     Attributes:
         account_id: the owner of the run.

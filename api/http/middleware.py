@@ -72,7 +72,7 @@ class RequestMiddleware:
         # A pipelined request inherits the variables that the previous one has bound.
         structlog.contextvars.unbind_contextvars("account_id", "workflow_id", "run_id")
         structlog.contextvars.bind_contextvars(request_id=request_id, client=client)
-        tracing.enter(tracing.Origin(traceparent, request_id))
+        tracing.trace_work(tracing.Origin(traceparent, request_id))
         answer = _Answer(send, context, self._headers_for(scope["path"]))
         try:
             if self._hosts.know(host):

@@ -59,7 +59,7 @@ class ResultQuery:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all results are wanted."""
+        """Return whether all results are wanted."""
         return self.limit is None and self.offset is None
 
 

@@ -16,7 +16,7 @@ from models.runs.runs import QUEUED_CHANNEL
 def announce_acceptance(services: Services, account_id: UUID, accepted: RunAcceptance) -> None:
     """Bind the run to the log, and notify dispatchers."""
     structlog.contextvars.bind_contextvars(account_id=str(account_id), run_id=str(accepted.run_id))
-    tracing.enter(tracing.get_origin(), accepted.run_id)
+    tracing.trace_work(tracing.get_origin(), accepted.run_id)
     if not accepted.repeated:
         services.notifier.notify(QUEUED_CHANNEL, str(account_id))
 

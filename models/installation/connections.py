@@ -36,7 +36,7 @@ class ConnectionUsage(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether the server has room for them beside the others."""
+        """Return whether the server has room for them beside the others."""
         return self.expected + self.others <= self.room
 
 

@@ -21,7 +21,7 @@ WHOLE_SHARE = 100
 
 
 class BuildState(StrEnum):
-    """Whether the workers of a build take work."""
+    """The states of a build: its workers take work, wait to be admitted, or take no more."""
 
     ADMITTED = "admitted"
     WAITING = "waiting"

@@ -46,7 +46,7 @@ def _now() -> datetime:
 
 
 class Provenance(BaseModel, frozen=True):
-    """Where the data of a dataset is from.
+    """The origin of the data of a dataset.
 
     Attributes:
         source: its publisher, and the way it came.

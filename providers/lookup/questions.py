@@ -16,7 +16,7 @@ _DEADLINE_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class LookupOptions:
-    """How a query is looked up, and what is delivered of its answer.
+    """The options of a lookup: the way a query is looked up, and the delivered part of its answer.
 
     Attributes:
         selection: the part of the answer that is wanted; sources that fill none of its fields are not asked.

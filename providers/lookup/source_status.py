@@ -65,7 +65,7 @@ def name_unknown(kinds: Mapping[str, Kind], settings: Settings) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """What is known of a source in this installation.
+    """The state of a source in this installation.
 
     Attributes:
         off: why the settings disable it, if they do.

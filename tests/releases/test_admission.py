@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -138,12 +139,45 @@ async def test_a_worker_works_while_its_build_is_admitted_and_no_longer(
         assert await until(state) is BuildState.WAITING
         for _ in range(2):
             waiting = [(target, (await accept(database, target))[0]) for target in targets]
+            await sweeps(database, build, 3)
+            assert await carried(database, [run_id for _, run_id in waiting]) == 0
             await set_state(database, build, BuildState.ADMITTED)
             for target, run_id in waiting:
                 view = await ended(database, notifier, target.account_id, run_id)
                 assert view.status == "completed"
             await set_state(database, build, BuildState.DRAINED)
             await until(lambda: is_silent(database, build))
+
+
+async def sweeps(database: Database, build: str, times: int) -> None:
+    """Wait until the worker of the build has looked for work so many times."""
+    signed_in = "select w.seen_at from workers w join shifts s on s.worker_id = w.id where s.build = %s"
+
+    async def seen_at() -> Any:
+        async with database.connection() as connection:
+            row = await (await connection.execute(signed_in, (build,))).fetchone()
+        return row and row["seen_at"]
+
+    for _ in range(times):
+        before = await seen_at()
+
+        async def again(before: Any = before) -> bool:
+            return await seen_at() not in (None, before)
+
+        await until(again)
+
+
+async def carried(database: Database, run_ids: list[UUID]) -> int:
+    """How many of these runs somebody has begun."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select count(*) filter (where not begun and status = 'queued')::int as waits from run_work"
+            " where run_id = any(%s)",
+            (run_ids,),
+        )
+        row = await cursor.fetchone()
+    assert row is not None
+    return len(run_ids) - row["waits"]
 
 
 async def is_silent(database: Database, build: str) -> bool:
