@@ -16,6 +16,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import BeforeValidator
 from temporalio.client import Client
 
+from api.auth import cookies
 from api.auth.credentials import Caller, Credentials, presented
 from api.context import context_of
 from api.housekeeping import Housekeeping
@@ -123,15 +124,17 @@ async def caller_of(request: Request) -> Caller:
 
     Raises:
         Unauthenticated: there is no valid credential.
-        Problem: 400, two different credentials.
+        Problem: 400, two different credentials; 403, a cookie that another site's page sent.
     """
     context = context_of(request.scope)
     if context.caller is None:
-        token = presented(request.scope["headers"])
-        if not token:
+        credential = presented(request.scope["headers"])
+        if credential is None or not credential.text:
             raise Unauthenticated("not_authenticated", "This needs a key or a session; see /auth.md.")
         services = services_of(request)
-        context.caller = await services.credentials.find(token)
+        if credential.is_cookie:
+            cookies.refuse_foreign(request, services.settings.address)
+        context.caller = await services.credentials.find(credential)
         structlog.contextvars.bind_contextvars(account_id=str(context.caller.account_id))
         if context.caller.kind == "key":
             services.housekeeping.count_use(context.caller.credential_id)
@@ -141,7 +144,7 @@ async def caller_of(request: Request) -> Caller:
 class Authorisation(SecurityBase):
     """A check that a credential has a scope. In OpenAPI, the scope is in the operation's `security`."""
 
-    def __init__(self, scope: str | None, *, session_only: bool) -> None:
+    def __init__(self, scope: str | None, *, session_only: bool = False, proven: bool = False) -> None:
         if session_only:
             self.model = BearerScheme(bearerFormat="JWT", description="A session's token.")
         else:
@@ -149,6 +152,7 @@ class Authorisation(SecurityBase):
         self.scheme_name = SESSION_SCHEME if session_only else "bearer"
         self.scope = scope
         self.session_only = session_only
+        self.proven = proven
 
     async def __call__(self, request: Request) -> Caller:
         """Return the caller.
@@ -164,10 +168,12 @@ class Authorisation(SecurityBase):
             raise Forbidden("session_required", "This needs a session: log in with e-mail and password.")
         if self.scope is not None and self.scope not in caller.scopes:
             raise Forbidden("insufficient_scope", f"The key lacks the scope {self.scope}.")
+        if self.proven and caller.lacks_proof:
+            raise Forbidden("password_required", "Give the password again: POST /app/session/proof.")
         return caller
 
 
-def authorised(scope: str | None, *, session_only: bool = False) -> Any:
+def authorised(scope: str | None, *, session_only: bool = False, proven: bool = False) -> Any:
     """Return the dependency that passes the caller to a route. Paths under /api/agent/ refuse sessions.
 
     Use it as `caller: Annotated[Caller, authorised("workflows")]`.
@@ -175,9 +181,10 @@ def authorised(scope: str | None, *, session_only: bool = False) -> Any:
     Args:
         scope: the scope that the caller needs; None for any valid credential.
         session_only: refuse keys.
+        proven: refuse a browser's session whose password was not given in the last minutes.
     """
     scopes = [] if scope is None else [scope]
-    return Security(Authorisation(scope, session_only=session_only), scopes=scopes)
+    return Security(Authorisation(scope, session_only=session_only, proven=proven), scopes=scopes)
 
 
 def actor(request: Request, caller: Caller) -> Actor:

@@ -12,7 +12,7 @@ import psycopg
 import logs
 from database import Database
 from models import idempotency, limits
-from models.accounts import keys, known_addresses, sessions
+from models.accounts import keys, known_addresses, sessions, sign_in_links
 from models.lookups import source_quotas
 from models.runs import run_counts
 
@@ -81,5 +81,6 @@ class Housekeeping:
             await source_quotas.forget_ended(connection)
             await idempotency.forget_expired(connection)
             await sessions.forget_expired(connection)
+            await sign_in_links.forget_expired(connection)
             await known_addresses.forget_old(connection)
             await run_counts.compact(connection)

@@ -33,6 +33,7 @@ from cli import (
     releases,
     runs,
     secrets,
+    sign_in,
     up,
     uploads,
     webhooks,
@@ -58,6 +59,7 @@ for command in (
     doctor.doctor,
 ):
     app.command(rich_help_panel=OPERATORS)(command)
+app.command("sign-in", rich_help_panel=OPERATORS)(sign_in.sign_in)
 for command in (lookup.lookup, providers.providers):
     app.command(rich_help_panel=DEVELOPERS)(command)
 for noun in (workflows, runs, uploads, secrets, monitors, lists, jobs, webhooks, events):

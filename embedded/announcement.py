@@ -13,7 +13,13 @@ _WAITED_FOR = {"temporal": "Temporal", "workers": "the worker"}
 
 
 def announce_serving(
-    report: Report, settings: Settings, seconds: float, missing: Collection[str], *, created: bool
+    report: Report,
+    settings: Settings,
+    seconds: float,
+    missing: Collection[str],
+    *,
+    created: bool,
+    link: str | None,
 ) -> None:
     """Report that requests are answered, what workflows still wait for, and a first command to try.
 
@@ -23,12 +29,17 @@ def announce_serving(
         seconds: how long it took.
         missing: the parts that `/readyz` reports as missing.
         created: whether this start made the first account: its key is then shown once on a terminal.
+        link: signs a browser in once; None where nobody reads the output.
     """
     waited_for = " and ".join(text for part, text in _WAITED_FOR.items() if part in missing)
     rest = f"; workflows wait for {waited_for}" if waited_for else ""
     url = settings.address
     report.say("vedette", f"serving lookups and accepting events at {url} ({seconds:.1f} s){rest}")
     header = _announce_account(report, settings, show_key=created and report.on_terminal)
+    report.say("dashboard", f"{url}/app")
+    if link is not None:
+        report.say("", f"signed in at once, within a minute: {link}")
+        report.say("", "`vedette sign-in` prints another such link")
     report.say("try", f"curl -s {url}/api/agent/ip -H {shlex.quote(header)} \\")
     report.say("", "-H 'Content-Type: application/json' -d '{\"ip\": \"8.8.8.8\"}'")
 

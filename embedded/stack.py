@@ -30,6 +30,7 @@ from embedded.report import Report
 from embedded.temporal import Temporal, prepare_given
 from embedded.unprivileged import Access, hand_over, let_pass, private_folder
 from services.operator.connections import check_database, migrate
+from services.operator.sign_in import make_link
 from settings import Settings, StartError
 
 _STOP_SECONDS = 30.0
@@ -200,7 +201,10 @@ class Stack:
         async with self._report.during("vedette", "waiting for the API"):
             missing = await until_served(self._settings)
         self._supervisor.came_up("postgres", *(child.name for child in self._apis))
-        announce_serving(self._report, self._settings, self._seconds(), missing, created=created)
+        link = None
+        if self._report.on_terminal:
+            link = (await make_link(database_url, self._settings.address, None)).link
+        announce_serving(self._report, self._settings, self._seconds(), missing, created=created, link=link)
         if self._fetch is not None and self._fetch.pid is not None:
             self._report.say("data", "is still being fetched; until then IP lookups know little")
 

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
+from api.auth import cookies
 from api.problems import Problem
 from database import Database, Listener
 from models.accounts import keys, sessions
@@ -31,6 +32,7 @@ class Caller:
         name: the person's e-mail or the key's name.
         scopes: its permissions; a session has all.
         expires_at: when the credential expires.
+        proven_until: of a session in a browser: until when its password counts as given lately.
     """
 
     account_id: UUID
@@ -39,6 +41,22 @@ class Caller:
     name: str
     scopes: frozenset[str]
     expires_at: datetime | None
+    proven_until: datetime | None = None
+
+    @property
+    def lacks_proof(self) -> bool:
+        """Return whether it is a browser's session whose password was not given lately."""
+        return self.proven_until is not None and self.proven_until < datetime.now(UTC)
+
+
+class Presented(NamedTuple):
+    """The credential of a request, and whether it is the cookie of a browser."""
+
+    text: str
+    is_cookie: bool = False
+
+
+NO_CREDENTIAL = Presented("")
 
 
 @dataclass(frozen=True)
@@ -48,25 +66,27 @@ class _Remembered:
     connection: int
 
 
-def presented(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the credential in a request's headers: `Authorization: Bearer …` or `X-API-Key: …`.
+def presented(headers: Iterable[tuple[bytes, bytes]]) -> Presented | None:
+    """Return the credential in a request's headers: `Authorization: Bearer …`, `X-API-Key: …` or our cookie.
 
     Raises:
         Problem: 400 if there are two different ones.
         Unauthenticated: another scheme of `Authorization`.
     """
-    found: set[bytes] = set()
+    found: set[Presented] = set()
     for name, value in headers:
         if name == b"authorization":
             scheme, _, token = value.partition(b" ")
             if scheme.lower() != b"bearer":
                 raise Unauthenticated("invalid_credentials", "Authorization must be: Bearer <token or key>.")
-            found.add(token.strip())
+            found.add(Presented(token.strip().decode("latin-1")))
         elif name == b"x-api-key":
-            found.add(value.strip())
+            found.add(Presented(value.strip().decode("latin-1")))
+        elif name == b"cookie" and (cookie := cookies.read(value.decode("latin-1"))):
+            found.add(Presented(cookie, is_cookie=True))
     if len(found) > 1:
         raise Problem(400, "conflicting_credentials", "Give one credential; these two differ.")
-    return found.pop().decode("latin-1") if found else None
+    return found.pop() if found else None
 
 
 class Credentials:
@@ -95,20 +115,20 @@ class Credentials:
         if digest is not None:
             self._remembered.pop(digest, None)
 
-    async def find(self, token: str) -> Caller:
-        """Return the caller with this key or session token.
+    async def find(self, credential: Presented) -> Caller:
+        """Return the caller with this key, session token or cookie.
 
         Raises:
             Unauthenticated: it is not, or no longer, valid.
         """
-        digest = hashlib.sha256(token.encode()).digest()
+        digest = hashlib.sha256(repr(credential).encode()).digest()
         connection = self._hearing()
         known = self._remembered.get(digest)
         if known is not None and connection == known.connection and time.monotonic() < known.until:
             if known.caller.expires_at is None or datetime.now(UTC) < known.caller.expires_at:
                 return known.caller
         ended = self._ended
-        caller = await self._look_up(token)
+        caller = await self._look_up(credential)
         if caller is None:
             raise Unauthenticated("invalid_credentials", "This key or session is not valid.")
         # A credential that ended during the lookup may have been this one.
@@ -128,7 +148,10 @@ class Credentials:
         self._remembered[digest] = entry
         self._digest_of[str(entry.caller.credential_id)] = digest
 
-    async def _look_up(self, token: str) -> Caller | None:
+    async def _look_up(self, credential: Presented) -> Caller | None:
+        token = credential.text
+        if credential.is_cookie:
+            return await self._browser(token)
         if token.startswith(keys.PREFIX):
             return await self._key(token) if keys.is_well_formed(token) else None
         return await self._session(token)
@@ -156,3 +179,13 @@ class Credentials:
             frozenset(keys.ALL_SCOPES),
             claims.expires_at,
         )
+
+    async def _browser(self, cookie: str) -> Caller | None:
+        async with self._database.connection() as connection:
+            session = await sessions.find_by_cookie(connection, cookie)
+        if session is None:
+            return None
+        return Caller(
+            session.account_id, "session", session.id, session.email, frozenset(keys.ALL_SCOPES),
+            session.expires_at, session.proven_until,
+        )  # fmt: skip

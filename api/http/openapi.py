@@ -196,6 +196,7 @@ def _implied(path: str, operation: Operation) -> Iterator[str]:
     parameters = operation.get("parameters", [])
     if security := operation["security"]:
         yield from ("not_authenticated", "invalid_credentials", "conflicting_credentials")
+        yield "cross_site_request"
         if any(next(iter(security[0].values()))):
             yield "insufficient_scope"
         if SESSION_SCHEME in security[0]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
@@ -10,6 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from api import logins
 from api.context import context_of
 from api.deps import Caller, Services, ServicesDep, actor, authorised
 from api.http import limits
@@ -19,7 +19,7 @@ from api.http.validation import Body
 from database import Connection
 from models.accounts import accounts, known_addresses, passwords, sessions
 from models.accounts.accounts import Account, EmailTaken, NewAccount
-from models.errors import Forbidden, Unauthenticated
+from models.errors import Forbidden
 from models.views import View
 
 router = APIRouter(prefix="/api/auth", tags=["auth"], route_class=StrictRoute)
@@ -129,10 +129,8 @@ async def register(body: Registration, request: Request, services: ServicesDep) 
 @router.post("/login", responses=problems("invalid_credentials", "rate_limited"))
 async def login(body: Login, request: Request, services: ServicesDep) -> SessionStarted:
     """Log in. A wrong e-mail and a wrong password get the same answer."""
-    client, email = context_of(request.scope).client, accounts.login_name(body.email)
-    attempt = await _begin_login(services, request, limits.network_of(client), email)
-    account = await _verified(services, email, body.password)
-    await attempt.succeeded()
+    client = context_of(request.scope).client
+    account = await logins.check_login(services, request, body.email, body.password)
     async with services.database.transaction() as connection:
         return await _start(services, connection, account, client)
 
@@ -163,54 +161,13 @@ async def change_password(
 ) -> None:
     """Change the password; all other sessions end."""
     who = actor(request, caller)
-    network, attempt = limits.network_of(who.ip), limits.Attempt(services)
-    await attempt.count("login", network, request=request)
-    await attempt.count("login_account", f"password/{caller.credential_id}")
-    async with services.database.connection() as connection:
-        stored = await accounts.get_password_hash(connection, caller.account_id)
-    fits, _ = await passwords.verify(body.current_password, stored)
-    if not fits:
-        raise Forbidden("wrong_password", "The current password is not right.")
-    await attempt.succeeded()
+    network = limits.network_of(who.ip)
+    await logins.check_password(services, request, caller, body.current_password)
     password_hash = await passwords.hash_password(body.new_password)
     async with services.database.transaction() as connection:
         await accounts.change_password(
             connection, who, password_hash, keep_session=caller.credential_id, keep_address=network
         )
-
-
-async def _begin_login(services: Services, request: Request, network: str, email: str) -> limits.Attempt:
-    """Count a login before it is checked.
-
-    At an address where the account has logged in before, only the address is counted. So an attacker
-    elsewhere cannot lock the owner out.
-
-    Raises:
-        RateLimited: the address, the address with this e-mail, or all unfamiliar addresses with this e-mail
-            failed too often.
-    """
-    attempt = limits.Attempt(services)
-    await attempt.count("login", network, request=request)
-    async with services.database.connection() as connection:
-        known = await known_addresses.is_known(connection, email, network)
-    if not known:
-        counted = hashlib.sha256(email.encode()).hexdigest()
-        await attempt.count("login_account", f"{network}/{counted}")
-        await attempt.count("login_anywhere", counted)
-    return attempt
-
-
-async def _verified(services: Services, email: str, password: str) -> Account:
-    async with services.database.connection() as connection:
-        found = await accounts.find_by_email(connection, email)
-    account, stored = found or (None, None)
-    fits, renewed = await passwords.verify(password, stored)
-    if account is None or not fits:
-        raise Unauthenticated("invalid_credentials", "E-mail or password is not right.")
-    if renewed is not None:
-        async with services.database.connection() as connection:
-            await accounts.store_password(connection, account.id, renewed)
-    return account
 
 
 async def _start(

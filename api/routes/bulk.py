@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
-from api.auth.credentials import presented
+from api.auth.credentials import NO_CREDENTIAL, presented
 from api.deps import Caller, Services, ServicesDep, authorised
 from api.http.idempotency import Idempotent, NotIdempotent, claim_of, refuse_key
 from api.http.limits import limited
@@ -149,8 +149,8 @@ class _Bulk:
     async def stream(self, kind: str, texts: list[str], options: Options, form: Form) -> Response:
         """Return the answers as a stream."""
         search = await self.begin(kind, texts, options)
-        token = presented(self.request.scope["headers"]) or ""
-        answers = stream(self.services, token, search, form, partial(shown, kind, options))
+        credential = presented(self.request.scope["headers"]) or NO_CREDENTIAL
+        answers = stream(self.services, credential, search, form, partial(shown, kind, options))
         return BulkStream(self.services.streams.take(self.caller.account_id), form, answers)
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from api.auth.credentials import presented
+from api.auth.credentials import NO_CREDENTIAL, presented
 from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.idempotency import Idempotent, claim_of
@@ -127,9 +127,9 @@ async def get_job_events(
         job = await jobs.get(connection, caller.account_id, job_id)
     if job.completed_at is not None and last_event_id == live_events.END_ID:
         return Response(status_code=204)
-    token = presented(request.scope["headers"]) or ""
+    credential = presented(request.scope["headers"]) or NO_CREDENTIAL
     place = services.streams.take(caller.account_id)
-    return live_events.streamed(place, stream(services, token, caller.account_id, job_id, last_event_id))
+    return live_events.streamed(place, stream(services, credential, caller.account_id, job_id, last_event_id))
 
 
 @router.get(

@@ -21,7 +21,8 @@ from models.views import View
 router = APIRouter(prefix="/api/keys", tags=["keys"], route_class=StrictRoute)
 
 KeyManager = Annotated[Caller, authorised("keys")]
-Anyone = Annotated[Caller, authorised(None)]
+KeyMaker = Annotated[Caller, authorised("keys", proven=True)]
+Anyone = Annotated[Caller, authorised(None, proven=True)]
 Permanent = Annotated[bool, Query(description="Remove its record too.")]
 
 
@@ -67,8 +68,8 @@ class Done(View):
     message: str = Field(description="What was done, for people.")
 
 
-@router.post("", status_code=201, responses=problems("too_many_keys"))
-async def create_key(body: NewKey, request: Request, caller: KeyManager, services: ServicesDep) -> KeyCreated:
+@router.post("", status_code=201, responses=problems("too_many_keys", "password_required"))
+async def create_key(body: NewKey, request: Request, caller: KeyMaker, services: ServicesDep) -> KeyCreated:
     """Create a key.
 
     A key with the scope `keys` may create others with at most its own scopes and lifetime.
@@ -87,7 +88,7 @@ async def list_keys(caller: KeyManager, services: ServicesDep) -> Keys:
         return Keys(keys=await keys.list_keys(connection, caller.account_id, caller.scopes))
 
 
-@router.delete("", responses=problems("not_found", "insufficient_scope"))
+@router.delete("", responses=problems("not_found", "insufficient_scope", "password_required"))
 async def delete_key_by_query(
     id: Annotated[Id, Query(description="The key's id.")],
     request: Request,
@@ -102,7 +103,7 @@ async def delete_key_by_query(
     return await delete_key(id, request, caller, services, permanent)
 
 
-@router.delete("/{id}", responses=problems("insufficient_scope"))
+@router.delete("/{id}", responses=problems("insufficient_scope", "password_required"))
 async def delete_key(
     id: Id, request: Request, caller: Anyone, services: ServicesDep, permanent: Permanent = False
 ) -> Done:

@@ -21,6 +21,7 @@ from services.signatures import flaw_of
 router = APIRouter(prefix="/api/workflows/secrets", tags=["secrets"], route_class=StrictRoute)
 
 Author = Annotated[Caller, authorised("workflows")]
+Keeper = Annotated[Caller, authorised("workflows", proven=True)]
 Force = Annotated[bool, Query(description="Delete it even if workflows use it.")]
 
 
@@ -84,11 +85,11 @@ async def list_secrets(caller: Author, services: ServicesDep) -> Secrets:
     status_code=201,
     responses={
         200: {"model": SecretStored, "description": "It was there; its value is new"},
-        **problems("too_many_secrets"),
+        **problems("too_many_secrets", "password_required"),
     },
 )
 async def store_secret(
-    body: NewSecret, request: Request, caller: Author, services: ServicesDep, response: Response
+    body: NewSecret, request: Request, caller: Keeper, services: ServicesDep, response: Response
 ) -> SecretStored:
     """Store a secret. An existing one of this name is replaced, from the next call that uses it.
 
@@ -105,17 +106,17 @@ async def store_secret(
     return SecretStored(name=body.name, created_at=stored.created_at)
 
 
-@router.delete("", responses=problems("not_found", "secret_in_use"))
+@router.delete("", responses=problems("not_found", "secret_in_use", "password_required"))
 async def delete_secret_by_body(
-    body: SecretName, request: Request, caller: Author, services: ServicesDep, force: Force = False
+    body: SecretName, request: Request, caller: Keeper, services: ServicesDep, force: Force = False
 ) -> SecretDeleted:
     """Delete a secret. One in use by workflows is only deleted with `force`; their steps then fail."""
     return await delete_secret(body.name, request, caller, services, force or body.force)
 
 
-@router.delete("/{name}", responses=problems("secret_in_use"))
+@router.delete("/{name}", responses=problems("secret_in_use", "password_required"))
 async def delete_secret(
-    name: str, request: Request, caller: Author, services: ServicesDep, force: Force = False
+    name: str, request: Request, caller: Keeper, services: ServicesDep, force: Force = False
 ) -> SecretDeleted:
     """Delete a secret. One in use by workflows is only deleted with `force`; their steps then fail."""
     async with services.database.transaction() as connection:

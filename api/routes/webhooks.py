@@ -26,6 +26,7 @@ from services import delivery_attempts
 router = APIRouter(prefix="/api/webhooks", tags=["webhooks"], route_class=StrictRoute)
 
 Owner = Annotated[Caller, authorised("webhooks")]
+SecretOwner = Annotated[Caller, authorised("webhooks", proven=True)]
 
 # Validated with the operator's settings, in the function of the route.
 GivenWebhook = Annotated[dict[str, Any], as_it_came(NewWebhook), fastapi.Body()]
@@ -137,9 +138,9 @@ async def delete_webhook(webhook_id: Id, request: Request, caller: Owner, servic
     services.lookups.events.forget_subscribers()
 
 
-@router.post("/{webhook_id}/rotate-secret")
+@router.post("/{webhook_id}/rotate-secret", responses=problems("password_required"))
 async def rotate_webhook_secret(
-    webhook_id: Id, request: Request, caller: Owner, services: ServicesDep, body: Rotation | None = None
+    webhook_id: Id, request: Request, caller: SecretOwner, services: ServicesDep, body: Rotation | None = None
 ) -> SecretRotated:
     """Give the webhook another secret, which is shown this once. Both secrets sign for a while."""
     secret, overlap = new_secret(), timedelta(seconds=(body or Rotation()).overlap_seconds)

@@ -17,6 +17,7 @@ from fastapi.sse import KEEPALIVE_COMMENT
 from starlette.types import Send
 
 import logs
+from api.auth.credentials import Presented
 from api.deps import Services
 from api.stream_slots import SlotStream, StreamSlot
 from models.errors import Unauthenticated
@@ -125,13 +126,13 @@ class BulkStream(SlotStream):
 
 
 async def stream(
-    services: Services, token: str, search: BulkSearch, form: Form, shown: Callable[[Answer], Any]
+    services: Services, credential: Presented, search: BulkSearch, form: Form, shown: Callable[[Answer], Any]
 ) -> AsyncGenerator[bytes]:
     """Yield the answers of a search, each as soon as it is found and charged.
 
     Args:
         services: of the application.
-        token: the client's credential.
+        credential: the client's credential.
         search: a search that has not started yet.
         form: the form of the stream.
         shown: converts an answer to JSON.
@@ -142,7 +143,7 @@ async def stream(
     try:
         with search.under_way():
             while not search.ended:
-                await services.credentials.find(token)
+                await services.credentials.find(credential)
                 answers = await search.group(_LOOK_SECONDS)
                 for start in range(0, len(answers), LINES_IN_A_ROW):
                     some = answers[start : start + LINES_IN_A_ROW]

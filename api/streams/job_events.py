@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractContextManager
 from uuid import UUID
 
+from api.auth.credentials import Presented
 from api.deps import Services
 from api.streams.live_events import END_ID, Event, digest_of, follow
 from models.jobs import jobs
@@ -38,13 +39,13 @@ def watch(services: Services, account_id: UUID, job_id: UUID) -> AbstractContext
 
 
 def stream(
-    services: Services, token: str, account_id: UUID, job_id: UUID, seen: str | None
+    services: Services, credential: Presented, account_id: UUID, job_id: UUID, seen: str | None
 ) -> AsyncGenerator[bytes]:
     """Return the events of a job until it ends.
 
     Args:
         services: of the application.
-        token: the client's credential.
+        credential: the client's credential.
         account_id: the owner of the job.
         job_id: the job.
         seen: the id of the last event that the client has received, or None.
@@ -56,7 +57,7 @@ def stream(
         id = _state_id(job)
         return [] if id == seen else [Event("progress", id, job)], False
 
-    return follow(services, token, job_id, watch(services, account_id, job_id), events)
+    return follow(services, credential, job_id, watch(services, account_id, job_id), events)
 
 
 def _state_id(job: JobView) -> str:

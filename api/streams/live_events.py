@@ -16,6 +16,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import BaseModel
 
 import logs
+from api.auth.credentials import Presented
 from api.deps import Services
 from api.http.openapi import problems
 from api.stream_slots import SlotStream, StreamSlot
@@ -68,7 +69,7 @@ def streamed(place: StreamSlot, events: AsyncGenerator[bytes]) -> StreamingRespo
 
 async def follow(
     services: Services,
-    token: str,
+    credential: Presented,
     id: UUID,
     watch: AbstractContextManager[Watcher[Seen]],
     events: Callable[[Seen], tuple[Sequence[Event], bool]],
@@ -77,7 +78,7 @@ async def follow(
 
     Args:
         services: of the application.
-        token: the client's credential.
+        credential: the client's credential.
         id: of the followed object.
         watch: yields new findings about it.
         events: converts a finding to events, and returns whether they are the last.
@@ -88,7 +89,7 @@ async def follow(
     try:
         with watch as watcher:
             while not services.waiter.closed:
-                await services.credentials.find(token)
+                await services.credentials.find(credential)
                 seen = await watcher.next(min(_CHECK_SECONDS, _HEARTBEAT_SECONDS))
                 news, ended = ((), False) if seen is None else events(seen)
                 for event in news:

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple
 from uuid import UUID
 
+from api.auth.credentials import Presented
 from api.deps import Services
 from api.schemas.resume_urls import with_resume_urls
 from api.streams.live_events import END_ID, Event, digest_of, follow
@@ -47,13 +48,13 @@ def watch(services: Services, account_id: UUID, run_id: UUID) -> AbstractContext
 
 
 def stream(
-    services: Services, token: str, account_id: UUID, run_id: UUID, seen: str | None
+    services: Services, credential: Presented, account_id: UUID, run_id: UUID, seen: str | None
 ) -> AsyncGenerator[bytes]:
     """Return the events of a run until it ends.
 
     Args:
         services: of the application.
-        token: the client's credential.
+        credential: the client's credential.
         account_id: the owner of the run.
         run_id: the run.
         seen: the id of the last event that the client has received, or None.
@@ -66,7 +67,7 @@ def stream(
         news = [event for event in changes(before, shown) if before is not None or event.id != seen]
         return news, shown.completed_at is not None
 
-    return follow(services, token, run_id, watch(services, account_id, run_id), events)
+    return follow(services, credential, run_id, watch(services, account_id, run_id), events)
 
 
 def changes(shown: RunView | None, view: RunView) -> Iterator[Event]:

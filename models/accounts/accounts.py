@@ -200,6 +200,15 @@ async def find_by_email(connection: Connection, email: str) -> tuple[Account, st
     return account, row["password_hash"]
 
 
+async def find_first(connection: Connection) -> Account | None:
+    """Return the oldest account."""
+    cursor = await connection.execute(
+        "select id, email, name, created_at from accounts order by created_at, id limit 1"
+    )
+    row = await cursor.fetchone()
+    return Account(**row) if row else None
+
+
 async def get_password_hash(connection: Connection, account_id: UUID) -> str:
     """Return the stored hash of the account's password."""
     cursor = await connection.execute("select password_hash from accounts where id = %s", (account_id,))

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 
 from api import saving
+from api.auth.credentials import Presented
 from api.deps import rules_for
 from language.definition import Definition
 from language.steps import WebhookStep
@@ -228,7 +229,7 @@ async def test_an_agent_does_not_retry_with_a_version_from_before_the_approval(
 async def test_an_agent_restores_no_version_from_before_the_approval(api: Api, person: Person) -> None:
     made = await create(person, steps=[transform("t", "trigger")])
     await person.key.patch(f"/api/workflows/{made['id']}", json={"steps": STEPS})
-    caller = await api.services.credentials.find(person.secret)
+    caller = await api.services.credentials.find(Presented(person.secret))
     with pytest.raises(Forbidden) as refused:
         actor = Actor(person.account.id, "key", source="mcp")
         editor = saving.Editor(actor, rules_for(api.services, caller), expected_version=None)
