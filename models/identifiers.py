@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 import threading
 import time
+from datetime import datetime
 from uuid import UUID
 
 _lock = threading.Lock()
 _last = 0
+
+
+def id_at(moment: datetime) -> UUID:
+    """Return the least id that is made at this moment: ids are ordered by their time."""
+    return UUID(int=min(max(int(moment.timestamp() * 1000), 0), 2**48 - 1) << 80)
 
 
 def new_id() -> UUID:

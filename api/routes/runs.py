@@ -9,14 +9,13 @@ from uuid import UUID
 import psycopg
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, BeforeValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, Field
 
 import logs
 from api import saving
-from api.auth.credentials import presented
+from api.auth.credentials import NO_CREDENTIAL, presented
 from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
-from api.http.cursors import Limit, Page
+from api.http.cursors import cursor_of_id
 from api.http.idempotency import Idempotent, claim_of
 from api.http.large_answers import LargeAnswer, read_run, turn_of
 from api.http.openapi import problems
@@ -29,9 +28,9 @@ from api.schemas.accepted_runs import (
     view_acceptance,
 )
 from api.schemas.resume_urls import with_resume_urls
+from api.schemas.run_filters import read_query
 from api.streams import live_events
 from api.streams.run_events import stream
-from language.findings import called
 from models import audit
 from models.accounts import agents
 from models.audit import Actor, Target
@@ -39,8 +38,9 @@ from models.run_values import ROOM, SMALL
 from models.runs import cancellation, retries, run_lists, runs
 from models.runs.acceptance import RunAcceptance, RunAccepted
 from models.runs.retries import RetryRequest
-from models.runs.run_lists import PARTS, ListedRun, Part, RunQuery
-from models.runs.run_views import RunStatus, RunView
+from models.runs.run_lists import ListedRun
+from models.runs.run_queries import RunQuery
+from models.runs.run_views import RunView
 from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 from models.views import to_json
 
@@ -57,24 +57,6 @@ Wait = Annotated[
 ]
 
 
-def _named(given: list[str]) -> list[Part]:
-    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
-    if unknown := dict.fromkeys(name for name in names if name not in PARTS):
-        told = ", ".join(called("part", name) for name in list(unknown)[:10])
-        message = f"A run has no {told}; there are: {', '.join(PARTS)}."
-        raise PydanticCustomError("not_allowed", "{message}", {"message": message})
-    return [part for part in PARTS if part in names]
-
-
-Included = Annotated[
-    list[Part],
-    BeforeValidator(_named),
-    Query(
-        default_factory=list,
-        description="What else to give of each run; several are parted by commas, or repeated.",
-    ),
-]
-
 FINISHED: dict[int | str, dict[str, Any]] = {
     200: {"model": RunView, "description": "With `wait`: the run, finished."}
 }
@@ -86,8 +68,14 @@ class RunPage(BaseModel):
     """A page of runs, newest first."""
 
     runs: list[ListedRun] = Field(description="The runs of this page.")
-    total: int = Field(description="How many there are in all.")
+    total: int | None = Field(
+        description="How many there are in all; null with filters by which they are not counted."
+    )
     page: int = Field(description="The number of this page.")
+    next_cursor: str | None = Field(
+        description="Pass it as `cursor` for the next page; null on the last one. A page can have fewer runs"
+        " than `limit` and still have a next one: filters that no index serves look at 20,000 runs a page."
+    )
 
 
 class RetryBody(Body):
@@ -107,23 +95,14 @@ class RunRestarted(RunAccepted, frozen=True):
     restarted_from: UUID = Field(description="The run that it is a retry of.")
 
 
-async def read_query(
-    include: Included,
-    workflow_id: Annotated[Id | None, Query(description="Only runs of this workflow.")] = None,
-    batch_id: Annotated[Id | None, Query(description="Only runs of this batch.")] = None,
-    status: Annotated[RunStatus | None, Query(description="Only those with this status.")] = None,
-    page: Page = 1,
-    limit: Limit = 20,
-) -> RunQuery:
-    """Return the query of a list of runs."""
-    return RunQuery(workflow_id, batch_id, status, include, page, limit)
-
-
 @router.get("", response_model=RunPage)
 async def list_runs(
     caller: Author, services: ServicesDep, query: Annotated[RunQuery, Depends(read_query)]
 ) -> Response:
-    """List the account's runs, newest first; none if the workflow or the batch is unknown.
+    """List the account's runs, newest first; none if the workflow, the batch or the parent is unknown.
+
+    Filters combine. `cursor` goes on behind the page before, whatever is accepted meanwhile; `page` counts
+    from the newest run of now, and does without the filters that are not counted.
 
     They come without `input`, `output` and `steps`, except for those that `include` names: 4 MiB of them a
     page, for the newest runs first. `omitted` of a run names those that do not fit; the run by its id has
@@ -132,8 +111,9 @@ async def list_runs(
 
     async def make() -> bytes:
         async with services.database.connection() as connection:
-            views, total = await run_lists.list_page(connection, caller.account_id, query)
-        return to_json(RunPage(runs=views, total=total, page=query.page))
+            found = await run_lists.list_page(connection, caller.account_id, query)
+        following = cursor_of_id(found.next)
+        return to_json(RunPage(runs=found.runs, total=found.total, page=query.page, next_cursor=following))
 
     if query.include:
         return LargeAnswer(turn_of(services, caller.account_id), make)
@@ -187,9 +167,9 @@ async def get_run_events(
         pulse = await runs.get_pulse(connection, caller.account_id, run_id)
     if pulse.ended and last_event_id == live_events.END_ID:
         return Response(status_code=204)
-    token = presented(request.scope["headers"]) or ""
+    credential = presented(request.scope["headers"]) or NO_CREDENTIAL
     place = services.streams.take(caller.account_id)
-    return live_events.streamed(place, stream(services, token, caller.account_id, run_id, last_event_id))
+    return live_events.streamed(place, stream(services, credential, caller.account_id, run_id, last_event_id))
 
 
 @router.post("/{run_id}/cancel", response_model=RunView)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, LiteralString
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
@@ -13,13 +12,20 @@ from database import Connection
 from models import run_values
 from models.run_values import MAX_BYTES, THE_RUN, ValueRef
 from models.runs import carriers, run_counts
-from models.runs.run_views import RunHead, RunStatus, StepView, head_fields, view_of
+from models.runs.run_queries import (
+    OF_UPLOAD,
+    OF_WORK,
+    PARTS,
+    SCANNED,
+    Part,
+    RunQuery,
+    parameters_of,
+    select_end,
+    select_runs,
+)
+from models.runs.run_views import RunHead, StepView, head_fields, view_of
 from models.runs.runs import DEFINITION_STEPS, STATUS, read_steps, with_values
 from models.views import StoredJson
-
-Part = Literal["input", "output", "steps"]
-"""A part of a listed run that is included only on request."""
-PARTS: tuple[Part, ...] = ("input", "output", "steps")
 
 
 def _as_optional(schema: dict[str, Any]) -> None:
@@ -47,76 +53,81 @@ class ListedRun(RunHead):
 # The runs are selected before the joins, so that skipped runs cost nothing.
 _HEADS: tuple[LiteralString, LiteralString] = (
     "select r.id, r.automation_id, r.version, " + STATUS + " as status, r.trigger, r.error, r.credits_used,"
-    " coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from, r.parent_run_id,"
+    " r.queued_at, coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
+    " r.parent_run_id,"
     " r.takeovers, r.taken_over_at, r.output_of, r.input_bytes, a.name, " + carriers.SHOWN + " as carrier,"
     " case when %(steps)s then coalesce(r.progress, w.progress) end as progress from (",
     ") r left join run_work w on w.run_id = r.id join automations a on a.id = r.automation_id"
     " order by r.id desc",
 )
-_OF_WORK: dict[str, LiteralString] = {
-    "queued": "status = 'queued'",
-    "running": "status = 'running' and (wake_at is null or wake_at <= now())",
-    "waiting": "(status = 'waiting' or status = 'running' and wake_at > now())",
-}
 
 
-# An upload has few enough runs that they can be counted.
-_OF_UPLOAD: tuple[LiteralString, LiteralString] = (
-    " and upload_id = %(upload_id)s and ",
-    " between (select first_run_id from uploads where id = %(upload_id)s)"
-    " and (select last_run_id from uploads where id = %(upload_id)s)",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class RunQuery:
-    """A page of a list of runs.
+class RunsFound(NamedTuple):
+    """A page of runs.
 
     Attributes:
-        automation_id: only runs of this workflow.
-        upload_id: only runs of this upload.
-        status: only runs with this status.
-        include: further parts of each run, as far as there is room.
-        page: the number of the page, from 1.
-        limit: the highest number of runs on it.
+        total: how many there are in all; None where they would have to be counted one by one.
+        next: where the next page begins; None if this is the last one.
     """
 
-    automation_id: UUID | None = None
-    upload_id: UUID | None = None
-    status: RunStatus | None = None
-    include: Collection[Part] = ()
-    page: int = 1
-    limit: int = 20
+    runs: list[ListedRun]
+    total: int | None
+    next: UUID | None
 
 
-async def list_page(connection: Connection, account_id: UUID, query: RunQuery) -> tuple[list[ListedRun], int]:
-    """Return a page of the account's runs, newest first, and their total number."""
+async def list_page(connection: Connection, account_id: UUID, query: RunQuery) -> RunsFound:
+    """Return a page of the account's runs, newest first.
+
+    By a filter that no index serves, a page looks at 20,000 runs at most. It then has fewer runs than its
+    limit, or none, and `next` goes on behind them: so a question is quick however many runs there are.
+    """
+    if not query.is_counted:
+        return await _find_page(connection, account_id, query)
     automation_id, upload_id, status = query.automation_id, query.upload_id, query.status
     wanted = {
         "account_id": account_id, "automation_id": automation_id, "upload_id": upload_id, "status": status,
-        "limit": query.limit, "offset": (query.page - 1) * query.limit, "steps": "steps" in query.include,
+        "limit": query.limit + 1, "offset": (query.page - 1) * query.limit, "steps": "steps" in query.include,
     }  # fmt: skip
     of: LiteralString = " and automation_id = %(automation_id)s" if automation_id is not None else ""
     tail: LiteralString = " limit %(limit)s offset %(offset)s"
-    if status in _OF_WORK:
-        found: LiteralString = "run_work where account_id = %(account_id)s and " + _OF_WORK[status] + of
-        found += _OF_UPLOAD[0] + "run_id" + _OF_UPLOAD[1] if upload_id is not None else ""
+    if status in OF_WORK:
+        found: LiteralString = "run_work where account_id = %(account_id)s and " + OF_WORK[status] + of
+        found += OF_UPLOAD[0] + "run_id" + OF_UPLOAD[1] if upload_id is not None else ""
         work: LiteralString = "select run_id from " + found + " order by run_id desc" + tail
         chosen: LiteralString = "select * from runs where id = any(array(" + work + "))"
     else:
         found = "runs where account_id = %(account_id)s" + of
         found += " and status = %(status)s" if status is not None else ""
-        found += _OF_UPLOAD[0] + "id" + _OF_UPLOAD[1] if upload_id is not None else ""
+        found += OF_UPLOAD[0] + "id" + OF_UPLOAD[1] if upload_id is not None else ""
         chosen = "select * from " + found + " order by id desc" + tail
     cursor = await connection.execute(_HEADS[0] + chosen + _HEADS[1], wanted)
-    heads = await _with_steps(connection, await cursor.fetchall())
+    rows = await cursor.fetchall()
+    heads = await _with_steps(connection, rows[: query.limit])
     parts = await _parts(connection, heads, query.include) if query.include else {}
     if upload_id is None:
         total = await run_counts.count(connection, account_id, automation_id=automation_id, status=status)
     else:
         cursor = await connection.execute("select count(*)::int as total from " + found, wanted)
         total = row["total"] if (row := await cursor.fetchone()) else 0
-    return [_listed(head, parts.get(head["id"], {})) for head in heads], total
+    shown = [_listed(head, parts.get(head["id"], {})) for head in heads]
+    return RunsFound(shown, total, shown[-1].id if len(rows) > query.limit else None)
+
+
+async def _find_page(connection: Connection, account_id: UUID, query: RunQuery) -> RunsFound:
+    wanted = {**parameters_of(query, account_id), "steps": "steps" in query.include}
+    cursor = await connection.execute(_HEADS[0] + select_runs(query) + _HEADS[1], wanted)
+    found = await cursor.fetchall()
+    following: UUID | None = None
+    if len(found) > query.limit:
+        found = found[: query.limit]
+        following = found[-1]["id"]
+    elif query.parent_run_id is None:
+        cursor = await connection.execute(select_end(query), wanted)
+        row = await cursor.fetchone()
+        following = row["id"] if row and row["looked_at"] == SCANNED else None
+    heads = await _with_steps(connection, found)
+    parts = await _parts(connection, heads, query.include) if query.include else {}
+    return RunsFound([_listed(head, parts.get(head["id"], {})) for head in heads], None, following)
 
 
 def _listed(head: Mapping[str, Any], parts: Mapping[str, Any]) -> ListedRun:

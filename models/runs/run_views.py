@@ -104,6 +104,7 @@ class RunHead(View):
     credits_used: int = Field(
         description="What the ledger has for it so far; a lookup that a cancel came upon may still add to it."
     )
+    queued_at: datetime | None = Field(default=None, description="When it was accepted; null for a dry run.")
     started_at: datetime | None = Field(description="When it began; null before.")
     completed_at: datetime | None = Field(description="When it ended; null before.")
     duration_ms: int | None = Field(description="From its start to its end, in milliseconds.")
@@ -192,6 +193,7 @@ def head_fields(run: Mapping[str, Any]) -> dict[str, Any]:
         "workflow_name": run["name"],
         "workflow_version": run["version"],
         "duration_ms": _milliseconds(run["started_at"], run["completed_at"]),
+        "queued_at": run.get("queued_at"),
         "takeovers": _takeovers(run),
         "carrier": run.get("carrier"),
     }

@@ -174,7 +174,7 @@ DEFINITION_STEPS: LiteralString = (
 _SELECT: tuple[LiteralString, LiteralString] = (
     "select r.id, r.automation_id, r.version, " + STATUS + " as status, r.trigger, r.error,"
     " coalesce(octet_length(r.input::text), 0) as input_bytes, r.credits_used,"
-    " coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
+    " r.queued_at, coalesce(r.started_at, w.started_at) as started_at, r.completed_at, r.restarted_from,"
     " r.parent_run_id, r.takeovers, r.taken_over_at, r.output_of,"
     " coalesce(r.progress, w.progress) as progress, a.name, "
     + carriers.SHOWN

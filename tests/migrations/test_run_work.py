@@ -20,7 +20,7 @@ from models.audit import Actor
 from models.automations import automations, run_targets
 from models.runs import run_counts, run_lists
 from models.runs.acceptance import find_accepted
-from models.runs.run_lists import RunQuery
+from models.runs.run_queries import RunQuery
 from models.runs.run_views import RunView
 from sealing import Keyring
 from tests.checked_definitions import checked
@@ -137,7 +137,7 @@ async def test_runs_are_counted_and_listed_as_they_are_now(
     database: Database, former: Former, status: Any
 ) -> None:
     async with database.connection() as connection:
-        views, total = await run_lists.list_page(
+        views, total, _ = await run_lists.list_page(
             connection, former.account_id, RunQuery(status=status, limit=10)
         )
     assert (len(views), total) == (COUNTS[status], COUNTS[status])

@@ -9,7 +9,7 @@ from database import Connection, Database
 from models.credits import credits
 from models.credits.credits import Booking
 from models.runs import run_lists
-from models.runs.run_lists import RunQuery
+from models.runs.run_queries import RunQuery
 from tests.api_server import Api, Person
 from tests.automations.engine import transform
 from tests.runs.workflows import adrift, create, finish, start
@@ -121,7 +121,7 @@ async def test_a_workflow_that_is_not_the_accounts_has_no_runs(
     await start(stranger, theirs)
     wanted = theirs if workflow == "another" else workflow
     page = (await person.key.get(f"/api/workflows/runs?workflow_id={wanted}")).json()
-    assert page == {"runs": [], "total": 0, "page": 1}
+    assert page == {"runs": [], "total": 0, "page": 1, "next_cursor": None}
 
 
 @pytest.mark.parametrize("query", ["status=lost", "limit=101", "limit=0", "page=0"])
@@ -152,7 +152,7 @@ async def test_a_page_takes_as_many_statements_however_many_runs_it_has(api: Api
             await start(person, workflow)
         async with database.connection() as connection:
             counting: Any = Counting(connection)
-            views, _ = await run_lists.list_page(counting, person.account.id, RunQuery(limit=100))
+            views, *_ = await run_lists.list_page(counting, person.account.id, RunQuery(limit=100))
         assert len(views) == wanted
         counts.append(counting.statements)
     assert counts[0] == counts[1]

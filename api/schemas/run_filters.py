@@ -1,0 +1,99 @@
+"""The query parameters of lists of runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import Depends, Query
+from pydantic import AwareDatetime, BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from api.deps import Id
+from api.http.cursors import Cursor, Limit, Page, id_of
+from language.findings import called
+from models.errors import FieldError, Invalid
+from models.runs.run_queries import PARTS, Part, RunQuery
+from models.runs.run_views import RunStatus, TriggerType
+
+
+def _named(given: list[str]) -> list[Part]:
+    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
+    if unknown := dict.fromkeys(name for name in names if name not in PARTS):
+        told = ", ".join(called("part", name) for name in list(unknown)[:10])
+        message = f"A run has no {told}; there are: {', '.join(PARTS)}."
+        raise PydanticCustomError("not_allowed", "{message}", {"message": message})
+    return [part for part in PARTS if part in names]
+
+
+Included = Annotated[
+    list[Part],
+    BeforeValidator(_named),
+    Query(
+        default_factory=list,
+        description="What else to give of each run; several are parted by commas, or repeated.",
+    ),
+]
+
+
+async def _read_time(
+    since: Annotated[AwareDatetime | None, Query(description="Only runs accepted then or later.")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="Only runs accepted before then.")] = None,
+) -> RunQuery:
+    """Return a query of the runs of a stretch of time."""
+    if since is not None and until is not None and until <= since:
+        message = "The end is not after the beginning (`since`)."
+        raise Invalid([FieldError("", "out_of_range", message, parameter="until")])
+    return RunQuery(since=since, until=until)
+
+
+async def _read_cause(
+    trigger: Annotated[TriggerType | None, Query(description="Only runs that began by this.")] = None,
+    error_code: Annotated[
+        str | None, Query(description="Only runs that failed with this code.", max_length=100)
+    ] = None,
+    step: Annotated[
+        str | None, Query(description="Only runs that failed at this step.", max_length=100)
+    ] = None,
+    parent_run_id: Annotated[Id | None, Query(description="Only runs that this run started.")] = None,
+) -> RunQuery:
+    """Return a query of the runs with a beginning or an end of this kind."""
+    return RunQuery(trigger=trigger, error_code=error_code, step=step, parent_run_id=parent_run_id)
+
+
+async def _read_page(include: Included, page: Page = 1, limit: Limit = 20, cursor: Cursor = None) -> RunQuery:
+    """Return a query of a page.
+
+    Raises:
+        Invalid: there is a page and a cursor.
+    """
+    if cursor is not None and page != 1:
+        message = "Give a page or a cursor, not both."
+        raise Invalid([FieldError("", "not_allowed", message, parameter="page")])
+    return RunQuery(include=include, page=page, limit=limit, before=id_of(cursor))
+
+
+async def read_query(
+    of_time: Annotated[RunQuery, Depends(_read_time)],
+    of_cause: Annotated[RunQuery, Depends(_read_cause)],
+    of_page: Annotated[RunQuery, Depends(_read_page)],
+    workflow_id: Annotated[Id | None, Query(description="Only runs of this workflow.")] = None,
+    batch_id: Annotated[Id | None, Query(description="Only runs of this batch.")] = None,
+    status: Annotated[RunStatus | None, Query(description="Only those with this status.")] = None,
+) -> RunQuery:
+    """Return the query of a list of runs.
+
+    Raises:
+        Invalid: a page of runs that are not counted: they have cursors.
+    """
+    query = replace(
+        of_page, automation_id=workflow_id, upload_id=batch_id, status=status, since=of_time.since,
+        until=of_time.until, trigger=of_cause.trigger, error_code=of_cause.error_code, step=of_cause.step,
+        parent_run_id=of_cause.parent_run_id,
+    )  # fmt: skip
+    if query.page != 1 and not query.is_counted:
+        message = (
+            "With these filters, pages have no number: send `next_cursor` of the page before as `cursor`."
+        )
+        raise Invalid([FieldError("", "not_allowed", message, parameter="page")])
+    return query
