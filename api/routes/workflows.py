@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ from api.routes.runs import CHECKED, FINISHED, Wait, answer, cancel_all, claimed
 from api.saving import Editor
 from api.schemas.findings import FoundView, WarningView
 from language.definition import Concurrency, Name, OnFailure, Status
+from language.graph import Graph, draw_graph
 from language.steps import MAX_STEPS, Step
 from language.triggers import Trigger
 from language.validation.definition import Document
@@ -42,6 +44,7 @@ from services.dry_runs import only_one
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 
 Author = Annotated[Caller, authorised("workflows")]
+Exporter = Annotated[Caller, authorised("workflows", proven=True)]
 
 
 class WorkflowChanges(TypedDict, total=False):
@@ -127,6 +130,7 @@ class Validity(BaseModel):
     next_runs: list[datetime] = Field(
         description="When its schedule would have it run, had it been made active now: the first five times."
     )
+    graph: Graph | None = Field(description="The steps and what they wait for; null if it cannot be saved.")
 
 
 class VersionPage(BaseModel):
@@ -192,6 +196,7 @@ async def validate_workflow(
         errors=[FoundView(**finding._asdict()) for finding in report.errors],
         warnings=[WarningView(**finding._asdict()) for finding in report.warnings],
         next_runs=[] if report.definition is None else next_times(report.definition.trigger),
+        graph=report.definition and draw_graph(report.definition),
     )
 
 
@@ -263,10 +268,11 @@ async def change_workflow(
     "/{workflow_id}/export",
     response_class=Response,
     responses={
-        200: {"description": "The file.", "content": {"application/json": {"schema": {"type": "object"}}}}
+        200: {"description": "The file.", "content": {"application/json": {"schema": {"type": "object"}}}},
+        **problems("password_required"),
     },
 )
-async def export_workflow(workflow_id: Id, caller: Author, services: ServicesDep) -> Response:
+async def export_workflow(workflow_id: Id, caller: Exporter, services: ServicesDep) -> Response:
     """Get the workflow as a file that `POST /api/workflows` and `vedette workflows validate` accept.
 
     It has only the names of secrets, and the ids of monitors and other workflows.
@@ -305,6 +311,16 @@ async def get_workflow_version(
     """Get an earlier definition of the workflow."""
     async with services.database.connection() as connection:
         return await versions.get(connection, caller.account_id, workflow_id, version)
+
+
+@router.get("/{workflow_id}/versions/{version}/graph")
+async def get_workflow_graph(
+    workflow_id: Id, version: Version, caller: Author, services: ServicesDep
+) -> Graph:
+    """Get the steps of a version, and what each waits for, to be drawn."""
+    async with services.database.connection() as connection:
+        definition = await versions.get_definition(connection, caller.account_id, workflow_id, version)
+    return await asyncio.to_thread(draw_graph, definition)
 
 
 @router.post(

@@ -11,6 +11,7 @@ import orjson
 from pydantic import BaseModel, Field
 
 from database import Connection
+from language.definition import Definition
 from models.errors import NotFound
 
 
@@ -157,6 +158,18 @@ async def get(
         created_at=row["created_at"],
         created_by=row["created_by"],
     )
+
+
+async def get_definition(
+    connection: Connection, account_id: UUID, automation_id: UUID, version: int
+) -> Definition:
+    """Return the definition of a version.
+
+    Raises:
+        NotFound: as `get`.
+    """
+    found = await get(connection, account_id, automation_id, version)
+    return Definition.model_validate(found.model_dump(include=set(Definition.model_fields), by_alias=True))
 
 
 async def load_definitions(
