@@ -19,12 +19,14 @@ from api.http.pages import Derived
 from api.http.routetable import RouteTable
 from api.mcp.server import new_sessions
 from api.routes import (
+    approvals,
     audit,
     auth,
     batches,
     bulk,
     carriers,
     credits,
+    dashboard,
     deliveries,
     discovery,
     docs,
@@ -47,6 +49,7 @@ from api.routes import (
     run_values,
     runs,
     secrets,
+    sessions,
     templates,
     version,
     webhooks,
@@ -55,7 +58,7 @@ from api.routes import (
 from api.stream_slots import StreamSlots
 from api.write_probe import WriteProbe
 from database import Database, Notifier
-from models.accounts import sessions
+from models.accounts.sessions import CHANNEL as CREDENTIAL_CHANNEL
 from models.installation import root_key
 from models.installation.connections import OF_API
 from models.jobs.jobs import PROGRESS_CHANNEL
@@ -115,6 +118,7 @@ def create_app(settings: Settings) -> FastAPI:
     errors.install(app)
     for module in (
         auth,
+        sessions,
         keys,
         credits,
         lookups,
@@ -132,6 +136,7 @@ def create_app(settings: Settings) -> FastAPI:
         carriers,
         batches,
         secrets,
+        approvals,
         audit,
         templates,
         workflows,
@@ -146,6 +151,7 @@ def create_app(settings: Settings) -> FastAPI:
         error_pages,
         discovery,
         docs,
+        dashboard,
     ):
         app.include_router(module.router)
     return app
@@ -163,7 +169,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     listener = database.listener
     listener.add(
         {
-            sessions.CHANNEL: credentials.forget,
+            CREDENTIAL_CHANNEL: credentials.forget,
             RESULT_CHANNEL: waiter.store_results,
             FINISHED_CHANNEL: waiter.wake_finished,
             PROGRESS_CHANNEL: waiter.wake,

@@ -137,7 +137,7 @@ def form_page(question: Question, fields: Iterable[FormField], answer: Answer, a
     shown = [_field(one, answer) for one in fields]
     send = tag("button", "Send the answer", type="submit")
     parts.append(tag("form", *shown, send, method="post", action=action))
-    return _page(question.title, parts)
+    return page(question.title, parts)
 
 
 def done_page(workflow: str) -> str:
@@ -147,15 +147,16 @@ def done_page(workflow: str) -> str:
         tag("h1", "Thank you"),
         tag("p", "Your answer has come, and the run goes on with it. You can close this page."),
     ]
-    return _page("Thank you", parts)
+    return page("Thank you", parts)
 
 
 def refusal_page(title: str, message: str) -> str:
     """Make a page that says why there is nothing to answer."""
-    return _page(title, [tag("h1", title), tag("p", message)])
+    return page(title, [tag("h1", title), tag("p", message)])
 
 
-def _page(title: str, parts: Iterable[str]) -> str:
+def page(title: str, parts: Iterable[str]) -> str:
+    """Make a page of these elements, in the style of all pages without a script."""
     return _PAGE.format(style=STYLE, title=escape(title), content="\n".join(parts))
 
 

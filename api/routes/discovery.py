@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import cache, partial
-from html import escape
 from typing import Any
 
 import orjson
@@ -32,16 +31,6 @@ router = APIRouter(tags=["discovery"], route_class=StrictRoute)
 _MARKDOWN = "text/markdown"
 _LINKS = '</auth.md>; rel="service-doc"; type="text/markdown", </openapi.json>; rel="service-desc"'
 _EXAMPLE = "http://127.0.0.1:8000"
-_HTML = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>vedette</title>
-<h1>vedette {version}</h1>
-<ul>
-{links}
-</ul>
-</html>
-"""
 _LLMS = """# vedette
 
 > Looks up IP addresses, e-mails, phones, domains and companies, watches them for changes, and runs workflows
@@ -133,10 +122,10 @@ def _page_of(media_type: str, schema_type: str = "string") -> dict[int | str, di
 @router.get(
     "/",
     response_model=Index,
-    responses={200: {"content": {"text/html": {"schema": {"type": "string"}}}}},
+    responses={303: {"description": "To the dashboard, for clients that accept HTML."}},
 )
 async def get_index(request: Request) -> Response:
-    """Get an overview of the service and its pages: JSON, or HTML by `Accept`."""
+    """Get an overview of the service and its pages as JSON; a browser is led to the dashboard."""
     address: str = request.state.address
     index = Index(
         name="vedette",
@@ -152,9 +141,7 @@ async def get_index(request: Request) -> Response:
     headers = {"Link": _LINKS, "Vary": "Accept"}
     if "text/html" not in request.headers.get("accept", ""):
         return Response(index.model_dump_json(), media_type="application/json", headers=headers)
-    places = index.model_dump(exclude={"name", "version", "api", "mcp"}).values()
-    links = "\n".join(f'<li><a href="{escape(place)}">{escape(place)}</a>' for place in places)
-    return Response(_HTML.format(version=index.version, links=links), media_type="text/html", headers=headers)
+    return Response(status_code=303, headers={**headers, "Location": "/app", "Cache-Control": "no-store"})
 
 
 @router.get("/auth.md", response_class=Response, responses=_page_of(_MARKDOWN))

@@ -45,12 +45,12 @@ async def test_the_root_leads_to_its_documentation_by_links_too(api: Api) -> Non
     assert headers["vary"] == "Accept"
 
 
-async def test_a_browser_gets_the_root_as_a_page_whose_links_resolve(api: Api) -> None:
+async def test_a_browser_is_led_to_the_dashboard_and_every_link_of_the_root_resolves(api: Api) -> None:
     answer = await api.http.get("/", headers={"Accept": "text/html,application/xhtml+xml"})
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    links = re.findall(r'href="([^"]+)"', answer.text)
-    assert {local(api, link) for link in links} >= {"/docs", "/auth.md"}
-    assert {(await api.http.get(local(api, link))).status_code for link in links} == {200}
+    assert (answer.status_code, answer.headers["location"]) == (303, "/app")
+    index = (await api.http.get("/")).json()
+    pages = [index[name] for name in ("auth", "llms", "docs", "openapi", "health")]
+    assert {(await api.http.get(local(api, page))).status_code for page in pages} == {200}
 
 
 async def test_llms_txt_has_the_form_that_agents_read(api: Api) -> None:

@@ -131,6 +131,7 @@ async def workflows(tell: Recorder) -> None:
     await tell("change_workflow", {"description": "Tells where visitors are from"}, workflow_id=workflow)
     await tell("list_workflow_versions", workflow_id=workflow)
     await tell("get_workflow_version", workflow_id=workflow, version=1)
+    await tell("get_workflow_graph", workflow_id=workflow, version=1)
     await tell("restore_workflow_version", workflow_id=workflow, version=1)
     await tell("export_workflow", workflow_id=workflow)
     await tell("test_workflow", {"input": EVENT}, workflow_id=workflow)
@@ -140,6 +141,7 @@ async def workflows(tell: Recorder) -> None:
     await tell("ingest", EVENT, token=token, wait=30)
     await tell("get_run", run_id=accepted["run_id"])
     await tell("list_runs")
+    await tell("list_approvals")
     await tell("cancel_run", run_id=accepted["run_id"])
     await tell("retry_run", {"from_step": "visitor"}, run_id=accepted["run_id"])
     await tell("rotate_workflow_token", {"overlap_seconds": 3600}, workflow_id=workflow)
@@ -226,6 +228,7 @@ async def account(tell: Recorder) -> None:
     token = (await tell("login", login, session=False))["token"]
     ada = tell.whose({"Authorization": f"Bearer {token}"})
     await ada("me")
+    await ada("list_sessions")
     changed = {"current_password": login["password"], "new_password": "another horse, another battery"}
     await ada("change_password", changed)
     await ada("logout")

@@ -1,0 +1,242 @@
+"""The dashboard in a real browser, over a whole service: no page writes to the console, or asks elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import httpx
+import pytest
+from aiohttp import web
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+
+from tests.automations.engine import Endpoint, endpoint
+from tests.stacks import StackProcess
+
+HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \u200b"
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncGenerator[Browser]:
+    """A Chromium, the system's."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        assert not os.environ.get("CI"), "chromium is not installed: .ci/run does that"
+        pytest.skip("chromium is not installed")
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield launched
+        await launched.close()
+
+
+@pytest.fixture(scope="module")
+async def called() -> AsyncGenerator[Endpoint]:
+    async with endpoint() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+async def api(stack: StackProcess) -> AsyncGenerator[httpx.AsyncClient]:
+    headers = {"authorization": f"Bearer {stack.api_key}"}
+    async with httpx.AsyncClient(
+        base_url=stack.url, headers=headers, timeout=30, trust_env=False, verify=False
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+async def context(browser: Browser, stack: StackProcess) -> AsyncGenerator[BrowserContext]:
+    """A signed-in browser whose pages must be silent, and stay at home."""
+    opened = await browser.new_context(base_url=stack.url)
+    faults: list[str] = []
+    opened.on("console", lambda message: faults.append(f"{message.type}: {message.text}"))
+    opened.on("weberror", lambda error: faults.append(f"script: {error.error}"))
+    opened.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
+    opened.on(
+        "request", lambda request: request.url.startswith((stack.url, "data:")) or faults.append(request.url)
+    )
+    page = await opened.new_page()
+    account = json.loads((stack.data / "first-account.json").read_text())
+    await page.goto("/")
+    await page.get_by_label("E-mail").fill(account["email"])
+    await page.get_by_label("Password").fill(account["password"])
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("heading", name="Needs you")).to_be_visible()
+    await page.close()
+    yield opened
+    await opened.close()
+    assert faults == []
+
+
+@pytest.fixture
+async def page(context: BrowserContext) -> Page:
+    return await context.new_page()
+
+
+async def make(api: httpx.AsyncClient, name: str, *steps: dict[str, Any]) -> str:
+    made = await api.post("/api/workflows", json={"name": name, "steps": steps})
+    assert made.status_code == 201, made.text
+    return str(made.json()["id"])
+
+
+async def start(api: httpx.AsyncClient, workflow: str, event: Any, wait: int = 20) -> dict[str, Any]:
+    run = await api.post(f"/api/workflows/{workflow}/run?wait={wait}", json={"input": event})
+    assert run.status_code in (200, 202), run.text
+    return run.json()
+
+
+async def test_a_failed_run_is_understood_and_run_again_from_the_failed_step(
+    page: Page, api: httpx.AsyncClient, called: Endpoint
+) -> None:
+    called.answer = lambda request: web.json_response({}, status=404)
+    first = {"id": "shape", "type": "transform", "config": {"expression": "trigger.order"}}
+    tell = {"id": "tell", "type": "webhook", "config": {"url": f"{called.url}/crm"}}
+    workflow = await make(api, "Tell the CRM", first, tell)
+    await start(api, workflow, {"order": 4711})
+    await page.goto("/app/runs?status=failed")
+    await page.get_by_role("link", name="Tell the CRM").first.click()
+    await expect(page.get_by_text("The endpoint answered 404.").first).to_be_visible()
+    await expect(page.get_by_role("button", name=re.compile("tell"))).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    called.answer = lambda request: web.json_response({"ok": True})
+    await page.get_by_role("button", name="Retry …").click()
+    await page.get_by_role("button", name="Run it").click()
+    await expect(page.get_by_role("link", name="an earlier run")).to_be_visible()
+    await expect(page.locator("header.title .status")).to_contain_text("completed")
+
+
+async def test_a_run_is_watched_from_its_beginning_to_its_end(page: Page, api: httpx.AsyncClient) -> None:
+    ask = {"id": "ask", "type": "wait", "config": {"title": "Ship order 4711?", "message": HOSTILE}}
+    workflow = await make(api, "Ship it", ask)
+    run = await start(api, workflow, {}, wait=0)
+    await page.goto(f"/app/runs/{run['id']}")
+    await expect(page.locator("header.title .status")).to_contain_text("waiting")
+    answered = await api.post(
+        (await api.get("/api/workflows/approvals")).json()["approvals"][0]["resume_url"]
+    )
+    assert answered.status_code == 202
+    await expect(page.locator("header.title .status")).to_contain_text("completed", timeout=15_000)
+
+
+async def test_an_approval_is_given_by_its_page_and_opening_it_changes_nothing(
+    page: Page, api: httpx.AsyncClient, context: BrowserContext
+) -> None:
+    schema = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
+    ask = {"id": "ask", "type": "wait", "config": {"title": "Refund Ada?", "input_schema": schema}}
+    run = await start(api, await make(api, "Refund", ask), {}, wait=0)
+    await page.goto("/app/approvals")
+    card = page.get_by_role("listitem").filter(has_text="Refund Ada?")
+    async with context.expect_page() as opened:
+        await card.get_by_role("link", name="Answer").click()
+    form = await opened.value
+    await expect(form.get_by_role("heading", name="Refund Ada?")).to_be_visible()
+    assert (await api.get(f"/api/workflows/runs/{run['id']}")).json()["status"] == "waiting"
+    await form.get_by_label("Yes").check()
+    await form.get_by_role("button", name="Send the answer").click()
+    await expect(form.get_by_role("heading", name="Thank you")).to_be_visible()
+    await expect(card).to_have_count(0, timeout=15_000)
+
+
+async def test_a_lookup_is_read_to_its_sources(page: Page) -> None:
+    await page.goto("/app/lookup")
+    await page.get_by_label("Target").fill("185.220.101.1")
+    await page.get_by_role("button", name="Look up").click()
+    row = page.get_by_role("row").filter(has_text="security · is tor")
+    await expect(row).to_contain_text("true")
+    await expect(row).to_contain_text("tor")
+    await expect(page.get_by_text("tor exit")).to_be_visible()
+
+
+async def test_what_strangers_write_is_shown_as_text(
+    page: Page, api: httpx.AsyncClient, called: Endpoint
+) -> None:
+    said = {HOSTILE: HOSTILE, "link": "javascript:alert(1)", "other": "https://xn--e1afmkfd.example/x",
+            "__proto__": {"polluted": True}, "long": "x" * 300_000}  # fmt: skip
+    called.answer = lambda request: web.Response(text=json.dumps(said), content_type="application/json")
+    tell = {"id": "tell", "name": HOSTILE, "type": "webhook", "config": {"url": f"{called.url}/x"}}
+    workflow = await make(api, HOSTILE, tell)
+    run = await start(api, workflow, {"constructor": {"prototype": {"polluted": True}}, "text": HOSTILE})
+    for path in (
+        f"/app/runs/{run['id']}",
+        f"/app/workflows/{workflow}",
+        "/app/runs",
+        "/app/workflows",
+        "/app",
+    ):
+        await page.goto(path)
+        shown = page.get_by_text("⟦U+202E⟧gnp.exe").first
+        await expect(shown).to_be_visible()
+        assert await page.locator("img[src='x']").count() == 0
+        assert await page.locator("a[href^='javascript']").count() == 0
+        assert await page.evaluate("({}).polluted") is None
+    await page.goto(f"/app/runs/{run['id']}")
+    link = page.get_by_role("link", name="https://xn--e1afmkfd.example/x")
+    await expect(link).to_have_attribute("rel", re.compile("noopener noreferrer"))
+    await expect(page.get_by_text("(xn--e1afmkfd.example)")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/app/nowhere", "There is no such page"),
+        ("/app/monitors/00000000-0000-4000-8000-000000000000", "There is no such monitor"),
+        ("/app/runs/00000000-0000-4000-8000-000000000000", "There is no such run"),
+        ("/app/runs?status=unknown", "status"),
+        ("/app/runs?colour=red", "colour"),
+    ],
+)
+async def test_a_page_of_nothing_says_so(
+    context: BrowserContext, stack: StackProcess, path: str, words: str
+) -> None:
+    assert context.browser is not None
+    apart = await context.browser.new_context(
+        base_url=stack.url
+    )  # here the console tells of answers like 404
+    await apart.add_cookies(await context.cookies())  # pyright: ignore[reportArgumentType]
+    page = await apart.new_page()
+    await page.goto(path)
+    await expect(page.locator("main")).to_contain_text(words)
+    await apart.close()
+
+
+async def test_eight_tabs_all_live_on_one_connection(context: BrowserContext) -> None:
+    tabs = [await context.new_page() for _ in range(8)]
+    for tab in tabs:
+        await tab.goto("/app/workflows")
+    for tab in tabs:
+        await expect(tab.get_by_role("heading", name="Workflows")).to_be_visible()
+
+
+async def test_a_key_is_made_and_shown_once(page: Page) -> None:
+    await page.goto("/app/account")
+    await page.get_by_role("button", name="Make a key").click()
+    await page.get_by_label("Name").fill("made in a browser")
+    await page.get_by_role("button", name="Make it").click()
+    await expect(page.locator("dialog pre")).to_contain_text("vedette_")
+    await page.get_by_role("button", name="Close").click()
+    await expect(page.get_by_role("cell", name="made in a browser")).to_be_visible()
+
+
+async def test_signing_out_leads_to_the_sign_in_page_and_back_shows_nothing(context: BrowserContext) -> None:
+    page = await context.new_page()
+    await page.goto("/app/account")
+    await expect(page.get_by_role("heading", name="Keys")).to_be_visible()
+    await page.get_by_role("button", name="Sign out").click()
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    await page.go_back()
+    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+async def test_no_page_is_wider_than_the_window(page: Page, width: int) -> None:
+    await page.set_viewport_size({"width": width, "height": 800})
+    for name in ("", "/runs", "/errors", "/workflows", "/monitors", "/lookup", "/approvals", "/account"):
+        await page.goto(f"/app{name}")
+        await expect(page.locator("main")).to_be_visible()
+        await expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name

@@ -1,0 +1,64 @@
+"""The files of the dashboard: vendored ones are what their packages make, and types hold."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import web
+from tests.openapi.generators import openapi_typescript
+from tests.pinned_packages import npm_packages, run
+
+WEB = Path(web.__file__).parent
+VENDOR = WEB / "vendor"
+OURS = sorted(WEB.glob("*.js")) + sorted(WEB.glob("pages/*.js")) + sorted(WEB.glob("components/*.js"))
+
+
+@pytest.mark.node
+def test_vendored_modules_are_what_the_pinned_packages_make(tmp_path: Path) -> None:
+    packages = npm_packages(VENDOR / "package-lock.json")
+    (tmp_path / "node_modules").symlink_to(packages)
+    for name in ("build.mjs", "package.json"):
+        (tmp_path / name).write_bytes((VENDOR / name).read_bytes())
+    run("node", tmp_path / "build.mjs", cwd=tmp_path)
+    for name in ("preact.js", "dagre.js", "manifest.json"):
+        assert (tmp_path / name).read_bytes() == (VENDOR / name).read_bytes(), f"make {name} anew"
+
+
+def test_the_manifest_has_the_hash_of_each_vendored_module() -> None:
+    modules = json.loads((VENDOR / "manifest.json").read_text())["modules"]
+    assert modules.keys() == {path.name for path in VENDOR.glob("*.js")}
+    for name, told in modules.items():
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == told["sha256"]
+
+
+@pytest.mark.node
+def test_the_types_of_our_modules_hold() -> None:
+    tsc = openapi_typescript() / "typescript" / "bin" / "tsc"
+    run("node", tsc, "--project", WEB / "tsconfig.json")
+
+
+def test_modules_make_no_html_and_no_styles_of_text() -> None:
+    """Else a stranger's text could become a page; Trusted Types refuse the first two in browsers too."""
+    sinks = r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|eval\(|style="
+    assert [path.name for path in OURS if re.search(sinks, path.read_text())] == []
+
+
+def imported(path: Path, found: set[Path]) -> set[Path]:
+    """A module and all that it imports before it runs."""
+    if path not in found:
+        found.add(path)
+        for name in re.findall(r'from "(\.[^"]+)"', path.read_text()):
+            imported((path.parent / name).resolve(), found)
+    return found
+
+
+@pytest.mark.parametrize("page", sorted(WEB.glob("pages/*.js")), ids=lambda path: path.stem)
+def test_a_page_loads_few_bytes_of_script(page: Path) -> None:
+    scripts = imported(page, imported(WEB / "main.js", set()))
+    assert sum(len(gzip.compress(path.read_bytes())) for path in scripts) < 60_000

@@ -1,0 +1,44 @@
+// Any JSON value, folded: never more than some hundred lines at once, however large it is.
+
+import { html, useState } from "../vendor/preact.js";
+import { Text } from "./basics.js";
+import { visible } from "../format.js";
+
+const AT_ONCE = 50;
+const LONG = 1000;
+
+/** @param {{ of: unknown, depth?: number }} props */
+export function Value({ of, depth = 0 }) {
+  if (of === null || of === undefined) return html`<span class="quiet">null</span>`;
+  if (typeof of === "string") return html`<${LongText} text=${of} />`;
+  if (typeof of !== "object") return html`<span class="number">${String(of)}</span>`;
+  const omitted = /** @type {any} */ (of);
+  if (omitted.omitted === true && typeof omitted.url === "string")
+    return html`<span>too large to show: ${omitted.bytes} bytes, <a href=${new URL(omitted.url, location.origin).pathname} target="_blank">read it</a></span>`;
+  return html`<${Entries} of=${of} depth=${depth} />`;
+}
+
+/** @param {{ text: string }} props */
+function LongText({ text }) {
+  const [whole, setWhole] = useState(false);
+  if (text.trim() === "" && text !== "") return html`<span class="text">${JSON.stringify(text)}</span>`;
+  if (text.length <= LONG) return html`<span class="text"><${Text} text=${text} /></span>`;
+  return html`<span class="text">${visible(whole ? text.slice(0, 100_000) : text.slice(0, LONG))}</span>
+    <button type="button" class="plain" onClick=${() => setWhole(!whole)}>${whole ? "less" : `… ${text.length.toLocaleString()} characters`}</button>`;
+}
+
+/** @param {{ of: object, depth: number }} props */
+function Entries({ of, depth }) {
+  const isList = Array.isArray(of);
+  const entries = Object.entries(of);
+  const [open, setOpen] = useState(depth < 2 && entries.length <= AT_ONCE);
+  const [shown, setShown] = useState(AT_ONCE);
+  if (!entries.length) return html`<span class="quiet">${isList ? "[]" : "{}"}</span>`;
+  const size = isList ? `${entries.length} items` : `${entries.length} fields`;
+  if (!open) return html`<button type="button" class="plain fold" aria-expanded="false" onClick=${() => setOpen(true)}>▸ ${size}</button>`;
+  return html`<div class="value">
+    ${depth > 0 && html`<button type="button" class="plain fold" aria-expanded="true" onClick=${() => setOpen(false)}>▾ ${size}</button>`}
+    <dl>${entries.slice(0, shown).map(([name, value]) => html`<div key=${name}><dt>${visible(name)}</dt><dd><${Value} of=${value} depth=${depth + 1} /></dd></div>`)}</dl>
+    ${entries.length > shown && html`<button type="button" class="plain" onClick=${() => setShown(shown + 200)}>${entries.length - shown} more</button>`}
+  </div>`;
+}

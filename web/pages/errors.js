@@ -1,0 +1,62 @@
+// Failed runs by their cause: code, workflow and step, the most frequent first.
+
+import { html } from "../vendor/preact.js";
+import { withQuery } from "../api.js";
+import { useResource } from "../resource.js";
+import { count, named, visible } from "../format.js";
+import { Empty, Loaded, Time } from "../components/basics.js";
+import { Heartbeat } from "../components/heartbeat.js";
+
+const RUNS = 100;
+const SLOTS = 40;
+
+export function Page() {
+  const failed = useResource("/api/workflows/runs", { status: "failed", limit: RUNS }, ["run"]);
+  return html`<header class="title"><h1>Errors</h1><p class="quiet">The last ${RUNS} failed runs, by cause.</p></header>
+    <${Loaded} of=${failed}>${(/** @type {any} */ found) => (found.runs.length ? html`<${Groups} runs=${found.runs} />` : html`<${Empty} title="No run has failed"><p>Runs that fail stand here by their cause.</p><//>`)}<//>`;
+}
+
+/** @typedef {{ code: string, message: string, workflow: string, workflow_id: string, step: string | null, runs: any[] }} Group */
+
+/** @param {any[]} runs @returns {Group[]} newest run first in each */
+function groupsOf(runs) {
+  /** @type {Map<string, Group>} */
+  const groups = new Map();
+  for (const run of runs) {
+    const code = run.error?.code ?? "unknown";
+    const step = run.error?.step ?? null;
+    const key = JSON.stringify([code, run.workflow_id, step]);
+    /** @type {Group} */
+    const group = groups.get(key) ?? { code, message: run.error?.message ?? "", workflow: run.workflow_name, workflow_id: run.workflow_id, step, runs: [] };
+    group.runs.push(run);
+    groups.set(key, group);
+  }
+  return [...groups.values()].sort((a, b) => b.runs.length - a.runs.length);
+}
+
+/** @param {{ runs: any[] }} props */
+function Groups({ runs }) {
+  const times = runs.map((run) => Date.parse(run.completed_at ?? run.started_at)).filter(Number.isFinite);
+  const [first, last] = [Math.min(...times), Math.max(...times)];
+  return html`<div class="scroll"><table>
+    <thead><tr><th>Cause</th><th>Workflow</th><th>Step</th><th class="number">Runs</th><th>Over time</th><th>Last</th></tr></thead>
+    <tbody>${groupsOf(runs).map((group) => {
+      const to = withQuery("/app/runs", { status: "failed", error_code: group.code, workflow_id: group.workflow_id, step: group.step });
+      return html`<tr key=${to}>
+        <td class="why"><a href=${to}><code>${visible(group.code)}</code></a><br /><span class="quiet">${visible(group.message).slice(0, 160)}</span></td>
+        <td><a href=${`/app/workflows/${group.workflow_id}`}>${named(group.workflow)}</a></td>
+        <td>${group.step ? visible(group.step) : "–"}</td><td class="number">${count(group.runs.length)}</td>
+        <td><${Heartbeat} beats=${beatsOf(group.runs, first, last)} /></td>
+        <td><${Time} at=${group.runs[0].completed_at ?? group.runs[0].started_at} /></td></tr>`;
+    })}</tbody></table></div>`;
+}
+
+/** @param {any[]} runs @param {number} first @param {number} last */
+function beatsOf(runs, first, last) {
+  const slots = new Array(SLOTS).fill(0);
+  for (const run of runs) {
+    const at = Date.parse(run.completed_at ?? run.started_at);
+    slots[Math.min(SLOTS - 1, Math.floor(((at - first) / Math.max(last - first, 1)) * SLOTS))] += 1;
+  }
+  return slots.reverse().map((n) => ({ state: n ? "failed" : "none", title: `${n} failed` }));
+}

@@ -1,0 +1,2 @@
+export const graphlib: { Graph: new (options?: object) => any };
+export function layout(graph: any): void;
