@@ -10,8 +10,9 @@ from fastapi import APIRouter, Query
 from api.deps import Caller, ServicesDep, authorised
 from api.http.strict_route import StrictRoute
 from models.stats import report
+from models.stats.entries import Grain
 from models.stats.report import By, StatsView
-from models.stats.windows import Bucket, divide
+from models.stats.windows import divide
 
 router = APIRouter(prefix="/api/stats", tags=["service"], route_class=StrictRoute)
 
@@ -19,7 +20,7 @@ WindowParameter = Annotated[
     str, Query(max_length=8, description="The time up to now, from `1h` to `30d`.", examples=["24h"])
 ]
 BucketParameter = Annotated[
-    Bucket | None,
+    Grain | None,
     Query(description="The length of a bucket, of which there are 400 at most; by default one that fits."),
 ]
 ByParameter = Annotated[By, Query(description="What `groups` are of.")]

@@ -33,11 +33,9 @@ def upgrade() -> None:
         create table stats (
           account_id uuid not null
             constraint fk_stats_account_id_accounts references accounts (id) on delete cascade,
-          grain text not null, figure text not null, detailed boolean not null, slot timestamptz not null,
-          subject text not null, outcome text not null, code text not null, bucket smallint not null,
-          amount bigint not null,
-          constraint pk_stats primary key
-            (account_id, grain, figure, detailed, slot, subject, outcome, code, bucket)
+          grain text not null, figure text not null, part text not null, slot timestamptz not null,
+          subject text not null, outcome text not null, bucket smallint not null, amount bigint not null,
+          constraint pk_stats primary key (account_id, grain, figure, part, slot, subject, outcome, bucket)
         ) with (fillfactor = 80)
         """
     )

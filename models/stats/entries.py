@@ -1,4 +1,4 @@
-"""What happened to an account, counted by minute, hour and day.
+"""What happened to an account, counted by one and five minutes, hour and day.
 
 What happens is first stored as entries, which no other transaction waits for. A trigger of the table `runs`
 inserts those of runs that end, and processes insert the others every few seconds. A sweep deletes entries and
@@ -13,13 +13,14 @@ from typing import Any, Literal, LiteralString
 from uuid import UUID
 
 import orjson
-from sqlalchemy import BigInteger, Boolean, Column, DateTime, ForeignKey, Identity, Index, SmallInteger, Text
+from sqlalchemy import BigInteger, Column, DateTime, ForeignKey, Identity, Index, SmallInteger, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
 from metrics import Tally
 
-Grain = Literal["minute", "hour", "day"]
+Grain = Literal["1m", "5m", "1h", "1d"]
+"""The length of a slot, for which one sum is stored."""
 
 ENTRIES_AT_ONCE = 20_000
 # A constant that nothing else in the database uses: the process that adds entries up holds this lock.
@@ -47,16 +48,16 @@ class StatEntry(SQLModel, table=True):
 
 
 class Stat(SQLModel, table=True):
-    """A sum of entries over a minute, an hour or a day.
+    """A sum of entries over a slot, such as an hour.
 
     Attributes:
-        figure: what is counted: `runs`, `lookups`, `deliveries`, `credits`, `changes`.
-        detailed: whether it is that of one subject; else of all, and `subject` is empty.
-        slot: when the minute, hour or day begins, in UTC.
-        subject: the id of a workflow, endpoint or monitor, the name of a source, the kind of a booking.
-        outcome: how it ended.
-        code: of the error of a run.
-        bucket: of its duration, see `models.stats.durations`.
+        figure: what is counted: `runs`, `lookups`, `deliveries`, `credits`, `changes`; `durations` are the
+            completed and failed runs again, by the bucket of their duration.
+        part: whether it is that of `all`, or of one `subject` or one `code`.
+        slot: when the slot begins, in UTC.
+        subject: the id of a workflow, endpoint or monitor, the name of a source, or the code of an error.
+        outcome: how it ended; empty for durations.
+        bucket: see `models.stats.durations`; 0 for what is no duration.
     """
 
     __tablename__ = "stats"  # pyright: ignore[reportAssignmentType]
@@ -71,11 +72,10 @@ class Stat(SQLModel, table=True):
     )
     grain: str = Field(sa_column=Column(Text, primary_key=True))
     figure: str = Field(sa_column=Column(Text, primary_key=True))
-    detailed: bool = Field(sa_column=Column(Boolean, primary_key=True))
+    part: str = Field(sa_column=Column(Text, primary_key=True))
     slot: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
     subject: str = Field(sa_column=Column(Text, primary_key=True))
     outcome: str = Field(sa_column=Column(Text, primary_key=True))
-    code: str = Field(sa_column=Column(Text, primary_key=True))
     bucket: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
     amount: int = Field(sa_type=BigInteger)
 
@@ -95,23 +95,37 @@ async def add(connection: Connection, tallies: Iterable[Tally]) -> None:
         await connection.execute(_ADD, (orjson.dumps(rows).decode(),))
 
 
-_ROLL_UP: LiteralString = """
+PARTS: LiteralString = """
+  select t.figure, 'all' as part, '' as subject, t.outcome, 0::smallint as bucket
+  union all select t.figure, 'subject', t.subject, t.outcome, 0 where t.subject <> ''
+  union all select t.figure, 'code', t.code, t.outcome, 0 where t.code <> ''
+  union all select 'durations', 'all', '', '', t.bucket where t.bucket > 0 and t.outcome <> 'cancelled'
+  union all select 'durations', 'subject', t.subject, '', t.bucket
+    where t.bucket > 0 and t.outcome <> 'cancelled'
+"""
+"""Query of the sums to which an entry `t` belongs."""
+_ROLL_UP: LiteralString = f"""
 with taken as (
   delete from stat_entries where ctid = any(array(select ctid from stat_entries limit %s)) returning *
+), joined as materialized (
+  select account_id, minute, figure, subject, outcome, code, bucket, sum(amount) as amount,
+    count(*) as entries
+  from taken group by 1, 2, 3, 4, 5, 6, 7
 ), summed as (
-  select t.account_id, g.grain, t.figure, s.detailed, date_trunc(g.grain, t.minute, 'UTC') as slot, s.subject,
-    t.outcome, t.code, t.bucket, sum(t.amount) as amount
-  from taken t join accounts a on a.id = t.account_id
-  cross join (values ('minute'), ('hour'), ('day')) g (grain)
-  cross join lateral (values (true, t.subject), (false, '')) s (detailed, subject)
-  group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+  select t.account_id, g.grain, p.figure, p.part, date_bin(g.width, t.minute, 'epoch') as slot, p.subject,
+    p.outcome, p.bucket, sum(t.amount) as amount
+  from joined t join accounts a on a.id = t.account_id
+  cross join (values ('1m', interval '1 minute'), ('5m', '5 minutes'), ('1h', '1 hour'), ('1d', '1 day'))
+    as g (grain, width)
+  cross join lateral ({PARTS}) p
+  group by 1, 2, 3, 4, 5, 6, 7, 8
 ), stored as (
-  insert into stats (account_id, grain, figure, detailed, slot, subject, outcome, code, bucket, amount)
-  select * from summed order by 1, 2, 3, 4, 5, 6, 7, 8, 9
-  on conflict (account_id, grain, figure, detailed, slot, subject, outcome, code, bucket)
+  insert into stats (account_id, grain, figure, part, slot, subject, outcome, bucket, amount)
+  select * from summed order by 1, 2, 3, 4, 5, 6, 7, 8
+  on conflict (account_id, grain, figure, part, slot, subject, outcome, bucket)
   do update set amount = stats.amount + excluded.amount
 )
-select count(*)::int as entries from taken
+select coalesce(sum(entries), 0)::int as entries from joined
 """
 
 
@@ -130,13 +144,13 @@ async def roll_up(connection: Connection, most: int = ENTRIES_AT_ONCE) -> int:
     return row["entries"] if row else 0
 
 
-_KEPT: tuple[LiteralString, ...] = (
-    "grain = 'minute' and slot < now() - interval '2 days'",
-    "grain <> 'minute' and slot < now() - interval '90 days'",
+_DELETE_OLD = (
+    "delete from stats where slot < now() - interval '2 days' and grain in ('1m', '5m')",
+    "delete from stats where slot < now() - interval '90 days'",
 )
 
 
 async def delete_old(connection: Connection) -> None:
-    """Delete the statistics of minutes older than two days, and of hours and days older than 90 days."""
-    for old in _KEPT:
-        await connection.execute("delete from stats where " + old)
+    """Delete the sums of minutes that are older than two days, and all that are older than 90 days."""
+    for statement in _DELETE_OLD:
+        await connection.execute(statement)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, LiteralString, NamedTuple
 from uuid import UUID
@@ -12,7 +12,8 @@ from pydantic import Field
 
 from database import Connection
 from models.stats.durations import estimate
-from models.stats.windows import Bucket, Window
+from models.stats.entries import PARTS, Grain
+from models.stats.windows import Slots, Window
 from models.views import View
 
 By = Literal["none", "workflow", "error_code", "source", "endpoint", "monitor"]
@@ -87,7 +88,7 @@ class StatsView(View):
 
     since: datetime = Field(description="When the first bucket begins.")
     until: datetime = Field(description="When the last bucket ends, which is not over yet.")
-    bucket: Bucket = Field(description="The length of a bucket.")
+    bucket: Grain = Field(description="The length of a bucket.")
     by: By = Field(description="What `groups` are of.")
     totals: Figures = Field(description="All buckets together.")
     buckets: list[StatsBucket] = Field(description="All buckets, the oldest first, also empty ones.")
@@ -96,89 +97,104 @@ class StatsView(View):
 
 
 class _Grouping(NamedTuple):
-    """How groups are made: of which figure, by which column, and the names of their keys."""
+    """How groups are made: of which figure, by which part, and the names of their keys."""
 
     figure: str
-    key: LiteralString = "subject"
+    part: str = "subject"
     names: LiteralString = ""
-    where: LiteralString = ""
 
 
 _GROUPINGS: Mapping[By, _Grouping] = {
     "workflow": _Grouping("runs", names="select id, name from automations"),
-    "error_code": _Grouping("runs", key="code", where=" where code <> ''"),
+    "error_code": _Grouping("runs", part="code"),
     "source": _Grouping("lookups"),
     "endpoint": _Grouping("deliveries", names="select id, url as name from endpoints"),
     "monitor": _Grouping("changes", names="select id, name from monitors"),
 }
-_SUMMED = frozenset({"runs", "deliveries", "credits", "changes"})
+_FIGURES = ["runs", "durations", "lookups", "deliveries", "credits", "changes"]
 
-# Each part is a range of the primary key. Entries that are not added up yet are few.
-_FOUND: LiteralString = """(
-  select s.slot, s.figure, s.subject, s.outcome, s.code, s.bucket, s.amount
-  from unnest(%(figures)s::text[], %(detailed)s::boolean[]) as k (figure, detailed)
-  join stats s on s.account_id = %(account_id)s and s.grain = %(grain)s and s.figure = k.figure
-    and s.detailed = k.detailed and s.slot >= %(since)s and s.slot < %(until)s
+# The slots of a figure are one range of the primary key, which `offset 0` keeps together. Entries that are
+# in no sum yet are few.
+_FOUND: LiteralString = f"""(
+  select s.* from unnest(%(grains)s::text[], %(sinces)s::timestamptz[], %(untils)s::timestamptz[])
+    as w (grain, since, until)
+  cross join unnest(%(figures)s::text[]) as k (figure)
+  cross join lateral (
+    select s.slot, s.figure, s.subject, s.outcome, s.bucket, s.amount from stats s
+    where s.account_id = %(account_id)s and s.grain = w.grain and s.figure = k.figure and s.part = %(part)s
+      and s.slot >= w.since and s.slot < w.until offset 0
+  ) s
   union all
-  select e.minute, e.figure, case when k.detailed then e.subject else '' end, e.outcome, e.code, e.bucket,
-    e.amount
-  from unnest(%(figures)s::text[], %(detailed)s::boolean[]) as k (figure, detailed)
-  join stat_entries e on e.account_id = %(account_id)s and e.figure = k.figure
-    and e.minute >= %(since)s and e.minute < %(until)s
+  select t.minute, p.figure, p.subject, p.outcome, p.bucket, t.amount
+  from stat_entries t cross join lateral ({PARTS}) p
+  where t.account_id = %(account_id)s and t.minute >= %(since)s and t.minute < %(until)s
+    and p.figure = any(%(figures)s) and p.part = %(part)s
 ) as found
 """
 _SERIES: LiteralString = (
-    "select date_bin(%(width)s, slot, %(since)s) as at, figure, subject, outcome, bucket,"
-    " sum(amount)::bigint as amount from " + _FOUND + " group by 1, 2, 3, 4, 5"
+    "select at, json_agg(json_build_array(figure, outcome, bucket, amount)) as counts from ("
+    "select date_bin(%(width)s, slot, %(since)s) as at, figure, outcome, bucket,"
+    " sum(amount)::bigint as amount from " + _FOUND + " group by 1, 2, 3, 4) as summed group by at"
+)
+_GROUPS: LiteralString = (
+    "select subject as key, figure, outcome, bucket, sum(amount)::bigint as amount from "
+    + _FOUND
+    + " group by 1, 2, 3, 4"
 )
 
 
 async def read(connection: Connection, account_id: UUID, window: Window, by: By) -> StatsView:
     """Return what happened to an account in a window, with groups by `by`."""
-    wanted = {
-        "account_id": account_id, "grain": window.grain, "since": window.since, "until": window.until,
-        "width": window.width, "figures": [*sorted(_SUMMED), "lookups"],
-        "detailed": [False] * len(_SUMMED) + [True],
-    }  # fmt: skip
-    cursor = await connection.execute(_SERIES, wanted)
-    rows = await cursor.fetchall()
-    by_start: defaultdict[datetime, list[dict[str, Any]]] = defaultdict(list)
-    sources: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        by_start[row["at"]].append(row)
-        if row["figure"] == "lookups":
-            sources[row["subject"]][row["outcome"]] += row["amount"]
+    cursor = await connection.execute(
+        _SERIES,
+        {
+            **_wanted(account_id, window, [Slots(window.bucket, window.since, window.until)]),
+            "width": window.width, "figures": _FIGURES, "part": "all",
+        },
+    )  # fmt: skip
+    counts = {row["at"]: [_Count(*count) for count in row["counts"]] for row in await cursor.fetchall()}
+    sources = await _read_groups(connection, account_id, window, "source")
     return StatsView(
         since=window.since,
         until=window.until,
         bucket=window.bucket,
         by=by,
-        totals=Figures(**_figures(rows)),
-        buckets=[StatsBucket(at=start, **_figures(by_start[start])) for start in window.starts],
-        sources=[
-            SourceStats(source=source, outcomes=dict(outcomes))
-            for source, outcomes in sorted(sources.items(), key=lambda one: (-one[1].total(), one[0]))
-        ],
-        groups=[] if by == "none" else await _read_groups(connection, wanted, _GROUPINGS[by]),
+        totals=Figures(**_figures(count for some in counts.values() for count in some)),
+        buckets=[StatsBucket(at=start, **_figures(counts.get(start, ()))) for start in window.starts],
+        sources=[SourceStats(source=one.key, outcomes=one.outcomes) for one in sources],
+        groups=[] if by == "none" else await _read_groups(connection, account_id, window, by),
     )
 
 
-async def _read_groups(
-    connection: Connection, wanted: Mapping[str, Any], grouping: _Grouping
-) -> list[StatsGroup]:
-    cursor = await connection.execute(
-        "select " + grouping.key + " as key, outcome, bucket, sum(amount)::bigint as amount from "
-        + _FOUND + grouping.where + " group by 1, 2, 3",
-        {**wanted, "figures": [grouping.figure], "detailed": [grouping.key == "subject"]},
-    )  # fmt: skip
+class _Count(NamedTuple):
+    figure: str
+    outcome: str
+    bucket: int
+    amount: int
+
+
+def _wanted(account_id: UUID, window: Window, slots: Sequence[Slots]) -> dict[str, Any]:
+    return {
+        "account_id": account_id, "since": window.since, "until": window.until,
+        "grains": [one.grain for one in slots], "sinces": [one.since for one in slots],
+        "untils": [one.until for one in slots],
+    }  # fmt: skip
+
+
+async def _read_groups(connection: Connection, account_id: UUID, window: Window, by: By) -> list[StatsGroup]:
+    grouping = _GROUPINGS[by]
+    wanted = _wanted(account_id, window, window.slots)
+    figures = [grouping.figure, *(["durations"] if by == "workflow" else [])]
+    cursor = await connection.execute(_GROUPS, {**wanted, "figures": figures, "part": grouping.part})
     outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     durations: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for row in await cursor.fetchall():
-        outcomes[row["key"]][row["outcome"]] += row["amount"]
-        if row["outcome"] != "cancelled":
+        if row["figure"] == "durations":
             durations[row["key"]][row["bucket"]] += row["amount"]
+        else:
+            outcomes[row["key"]][row["outcome"]] += row["amount"]
     first = sorted(outcomes, key=lambda key: (-outcomes[key].total(), key))[:MOST_GROUPS]
-    names = await _read_names(connection, wanted["account_id"], grouping, first)
+    names = await _read_names(connection, account_id, grouping, first)
     return [
         StatsGroup(
             key=key,
@@ -202,22 +218,23 @@ async def _read_names(
     return {str(row["id"]): row["name"] for row in await cursor.fetchall()}
 
 
-def _figures(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the members of `Figures` from sums."""
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+def _figures(counts: Iterable[_Count]) -> dict[str, Any]:
+    """Return the members of `Figures`."""
+    by_figure: defaultdict[str, Counter[str]] = defaultdict(Counter)
     durations: Counter[int] = Counter()
-    for row in rows:
-        counts[row["figure"]][row["outcome"]] += row["amount"]
-        if row["figure"] == "runs" and row["outcome"] != "cancelled":
-            durations[row["bucket"]] += row["amount"]
-    runs, deliveries, credits = counts["runs"], counts["deliveries"], counts["credits"]
+    for figure, outcome, bucket, amount in counts:
+        if figure == "durations":
+            durations[bucket] += amount
+        else:
+            by_figure[figure][outcome] += amount
+    runs, deliveries, credits = by_figure["runs"], by_figure["deliveries"], by_figure["credits"]
     return {
         "runs": RunOutcomes(**{name: runs[name] for name in RunOutcomes.model_fields}),
         "run_ms": _percentiles(durations),
-        "lookups": dict(counts["lookups"]),
+        "lookups": dict(by_figure["lookups"]),
         "deliveries": DeliveryOutcomes(**{name: deliveries[name] for name in DeliveryOutcomes.model_fields}),
         "credits": credits["charged"] - credits["refunded"],
-        "changes": counts["changes"].total(),
+        "changes": by_figure["changes"].total(),
     }
 
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from models.errors import FieldError, Invalid
 from models.stats.entries import Grain
-
-Bucket = Literal["1m", "5m", "1h", "1d"]
 
 MOST_BUCKETS = 400
 # Of buckets that nobody has chosen: fewer than this.
 _CHOSEN_BUCKETS = 200
 _SHORTEST, _LONGEST = timedelta(hours=1), timedelta(days=30)
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
-_GRAINS: dict[str, Grain] = {"m": "minute", "h": "hour", "d": "day"}
+_LONGEST_FIRST: tuple[Grain, ...] = get_args(Grain)[::-1]
 _WINDOW = re.compile(r"([1-9]\d{0,5})([mhd])", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Slots(NamedTuple):
+    """Stored slots of one length that follow each other."""
+
+    grain: Grain
+    since: datetime
+    until: datetime
 
 
 class Window(NamedTuple):
@@ -26,14 +33,12 @@ class Window(NamedTuple):
 
     Attributes:
         width: of a bucket.
-        grain: of the stored sums from which buckets are added up.
     """
 
     since: datetime
     until: datetime
-    bucket: Bucket
+    bucket: Grain
     width: timedelta
-    grain: Grain
 
     @property
     def starts(self) -> list[datetime]:
@@ -41,8 +46,13 @@ class Window(NamedTuple):
         count = (self.until - self.since) // self.width
         return [self.since + self.width * place for place in range(count)]
 
+    @property
+    def slots(self) -> list[Slots]:
+        """The fewest stored slots that make up the window: days, and shorter ones before and after them."""
+        return list(_split(self.since, self.until, _LONGEST_FIRST))
 
-def divide(window: str, bucket: Bucket | None, now: datetime) -> Window:
+
+def divide(window: str, bucket: Grain | None, now: datetime) -> Window:
     """Return the window that ends now, in buckets that begin at whole minutes, hours or days in UTC.
 
     Args:
@@ -68,18 +78,28 @@ def divide(window: str, bucket: Bucket | None, now: datetime) -> Window:
         raise _invalid("bucket", message)
     width = _width(bucket)
     until = now - (now - _EPOCH) % width + width
-    return Window(until - _count(length, bucket) * width, until, bucket, width, _GRAINS[bucket[-1]])
+    return Window(until - _count(length, bucket) * width, until, bucket, width)
 
 
-def _first_with_at_most(length: timedelta, most: int) -> Bucket:
-    return next(bucket for bucket in get_args(Bucket) if _count(length, bucket) <= most)
+def _split(since: datetime, until: datetime, grains: Sequence[Grain]) -> Iterator[Slots]:
+    width = _width(grains[0])
+    first, last = since + (_EPOCH - since) % width, until - (until - _EPOCH) % width
+    if first < last:
+        yield Slots(grains[0], first, last)
+    for rest in [(since, first), (last, until)] if first <= last else [(since, until)]:
+        if rest[0] < rest[1]:
+            yield from _split(*rest, grains[1:])
 
 
-def _count(length: timedelta, bucket: Bucket) -> int:
+def _first_with_at_most(length: timedelta, most: int) -> Grain:
+    return next(bucket for bucket in get_args(Grain) if _count(length, bucket) <= most)
+
+
+def _count(length: timedelta, bucket: Grain) -> int:
     return -(-length // _width(bucket))
 
 
-def _width(bucket: Bucket) -> timedelta:
+def _width(bucket: Grain) -> timedelta:
     return int(bucket[:-1]) * _UNITS[bucket[-1]]
 
 

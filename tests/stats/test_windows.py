@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import Invalid
-from models.stats.windows import Bucket, divide
+from models.stats.entries import Grain
+from models.stats.windows import divide
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
@@ -25,7 +26,7 @@ NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
     ],
 )
 def test_buckets_begin_at_whole_times_and_the_last_is_not_over(
-    window: str, bucket: Bucket, count: int, since: datetime
+    window: str, bucket: Grain, count: int, since: datetime
 ) -> None:
     divided = divide(window, bucket, NOW)
     assert (len(divided.starts), divided.since) == (count, since)
@@ -60,4 +61,17 @@ def test_too_many_buckets_are_refused_with_what_would_fit() -> None:
 def test_no_window_is_longer_than_its_stored_minutes(minutes: int, at: datetime) -> None:
     divided = divide(f"{minutes}m", None, at.replace(tzinfo=UTC))
     assert len(divided.starts) <= 400
-    assert divided.grain != "minute" or at.replace(tzinfo=UTC) - divided.since < timedelta(days=2)
+    assert divided.bucket in ("1h", "1d") or at.replace(tzinfo=UTC) - divided.since < timedelta(days=2)
+
+
+@given(st.integers(min_value=60, max_value=43_200), st.datetimes(min_value=datetime(2020, 1, 1)))
+def test_the_stored_slots_of_a_window_are_few_and_make_it_up(minutes: int, at: datetime) -> None:
+    divided = divide(f"{minutes}m", None, at.replace(tzinfo=UTC))
+    slots = sorted(divided.slots, key=lambda one: one.since)
+    assert [slots[0].since, *(one.until for one in slots)] == [*(one.since for one in slots), divided.until]
+    assert slots[0].since == divided.since
+    widths = {"1m": 60, "5m": 300, "1h": 3600, "1d": 86_400}
+    assert sum((one.until - one.since).total_seconds() / widths[one.grain] for one in slots) <= 31 + 2 * 38
+    for one in slots:
+        assert one.since.timestamp() % widths[one.grain] == one.until.timestamp() % widths[one.grain] == 0
+        assert widths[one.grain] >= divided.width.total_seconds() or divided.bucket in ("1h", "1d")
