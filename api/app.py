@@ -19,6 +19,7 @@ from api.http.pages import Derived
 from api.http.routetable import RouteTable
 from api.mcp.server import new_sessions
 from api.routes import (
+    activity,
     audit,
     auth,
     batches,
@@ -65,6 +66,7 @@ from models.runs.run_results import RESULT_CHANNEL
 from models.runs.runs import FINISHED_CHANNEL
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
+from services.account_feeds import AccountFeeds
 from services.announcing import KeyAnnouncer
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
@@ -142,6 +144,7 @@ def create_app(settings: Settings) -> FastAPI:
         webhooks,
         mcp,
         stats,
+        activity,
         limits,
         version,
         health,
@@ -173,6 +176,9 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
     credentials.listen_with(listener)
     waiter.listen_with(listener)
+    feeds = AccountFeeds(database)
+    listener.add({FINISHED_CHANNEL: feeds.note_ended})
+    stack.push_async_callback(feeds.stop)
     outbound = await stack.enter_async_context(Outbound(settings))
     lookups = Lookups(settings, database, keyring, outbound)
     await lookups.open()
@@ -203,6 +209,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         write_probe=write_probe,
         waiter=waiter,
         streams=StreamSlots(settings.max_streams),
+        feeds=feeds,
         ingest_waits=StreamSlots(settings.max_ingest_waits),
         outbound=outbound,
         lookups=lookups,
