@@ -18,7 +18,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 OTHER = "other"
 """The label of what has no series of its own."""
 _MOST_SERIES = 250
-_MOST_FAILED = 10_000
+_MOST_FAILED = _MOST_TALLIES = 10_000
 
 Labels = tuple[str, ...]
 
@@ -29,6 +29,16 @@ class Amounts(NamedTuple):
     name: str
     labels: Labels
     amounts: list[float]
+
+
+class Tally(NamedTuple):
+    """What is counted for an account: how much of a figure, of which subject, with which outcome."""
+
+    account_id: UUID
+    figure: str
+    subject: str
+    outcome: str
+    amount: int
 
 
 class Figure:
@@ -120,12 +130,29 @@ _CREDIT_KINDS = {
 }  # fmt: skip
 _by_name = {figure.name: figure for figure in FIGURES}
 _failed_runs: list[UUID] = []
+_tallies: dict[tuple[UUID, str, str, str], int] = {}
 
 
-def count_credits(kind: str, amount: int) -> None:
+def count_credits(account_id: UUID, kind: str, amount: int) -> None:
     """Count a change of a balance; of a hold that was settled, what was used."""
     if (counted := _CREDIT_KINDS.get(kind)) is not None:
         CREDITS.add(amount, counted)
+        if counted != "added":
+            count_for(account_id, "credits", "", counted, amount)
+
+
+def count_for(account_id: UUID, figure: str, subject: str, outcome: str, amount: int = 1) -> None:
+    """Count something for the statistics of an account; of very many things some are left out."""
+    key = account_id, figure, subject, outcome
+    if key in _tallies or len(_tallies) < _MOST_TALLIES:
+        _tallies[key] = _tallies.get(key, 0) + amount
+
+
+def take_tallies() -> list[Tally]:
+    """Return what was counted for accounts since the last call."""
+    taken = [Tally(*key, amount) for key, amount in _tallies.items()]
+    _tallies.clear()
+    return taken
 
 
 def note_failed_run(run_id: UUID) -> None:
@@ -146,8 +173,10 @@ def take() -> list[Amounts]:
     return [amounts for figure in FIGURES for amounts in figure.take()]
 
 
-def give_back(taken: Iterable[Amounts], failed: Iterable[UUID]) -> None:
+def give_back(taken: Iterable[Amounts], failed: Iterable[UUID], tallies: Iterable[Tally]) -> None:
     """Add what was taken and could not be written."""
+    for tally in tallies:
+        count_for(*tally)
     for name, labels, amounts in taken:
         _by_name[name].give_back(labels, amounts)
     for run_id in failed:

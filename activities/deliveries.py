@@ -148,6 +148,8 @@ class DeliveryActivities:
         if decision.ending != "retry":
             age = datetime.now(UTC) - delivery.created_at
             metrics.DELIVERY_AGE.observe(age.total_seconds(), decision.ending)
+            endpoint = str(delivery.endpoint_id)
+            metrics.count_for(delivery.account_id, "deliveries", endpoint, decision.ending)
         self._on_capacity_freed()
 
     async def _record(self, change: Change) -> bool:

@@ -24,6 +24,7 @@ from models.jobs.queue import Chunk, RowAnswer, TargetRow
 from models.lookups.lookups import AllProvidersFailed
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.composition import Selection
+from providers.lookup.counting import count_sources
 from providers.lookup.lookup import Lookups
 from providers.lookup.questions import LookupOptions
 from providers.lookup.result import LookupResult
@@ -220,6 +221,7 @@ class _ChunkWork:
     def _recorded(
         self, wanted: TargetRow, result: LookupResult | DomainError, *, given_up: bool = False
     ) -> RowAnswer:
+        count_sources(self._chunk.account_id, result)
         if isinstance(result, DomainError):
             return failed(self._chunk, wanted, result, given_up=given_up)
         return found(self._chunk, wanted, result, self._keyring, given_up=given_up)

@@ -25,6 +25,7 @@ from models.monitors.completion import RunEffects
 from models.monitors.queue import Chunk, TargetResult
 from models.runs.runs import QUEUED_CHANNEL
 from outbound.concurrency import ConcurrencyLimiter
+from providers.lookup.counting import count_sources
 from providers.lookup.lookup import Lookups
 from providers.lookup.questions import LookupOptions
 from providers.lookup.result import LookupResult
@@ -237,9 +238,11 @@ class ChunkLookup:
             waits = watching.waits_of(looked)
             if self._pace.land(one, waits):
                 return None
+            if isinstance(looked, DomainError) and self._put_off(one, looked):
+                return None
+            count_sources(self._chunk.account_id, looked)
             if isinstance(looked, DomainError):
-                again = self._put_off(one, looked)
-                return None if again else watching.fail(position, target, stored, looked)
+                return watching.fail(position, target, stored, looked)
             given = (position, target, stored, looked)
             if stored is not None and len(stored[1]) > _LARGE_BYTES:
                 return await asyncio.to_thread(watching.judge, *given)

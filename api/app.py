@@ -19,6 +19,7 @@ from api.http.pages import Derived
 from api.http.routetable import RouteTable
 from api.mcp.server import new_sessions
 from api.routes import (
+    activity,
     approvals,
     audit,
     auth,
@@ -50,6 +51,7 @@ from api.routes import (
     runs,
     secrets,
     sessions,
+    stats,
     templates,
     version,
     webhooks,
@@ -67,6 +69,7 @@ from models.runs.run_results import RESULT_CHANNEL
 from models.runs.runs import FINISHED_CHANNEL
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
+from services.account_feeds import AccountFeeds
 from services.announcing import KeyAnnouncer
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
@@ -145,6 +148,8 @@ def create_app(settings: Settings) -> FastAPI:
         deliveries,
         webhooks,
         mcp,
+        stats,
+        activity,
         limits,
         version,
         health,
@@ -177,6 +182,9 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
     credentials.listen_with(listener)
     waiter.listen_with(listener)
+    feeds = AccountFeeds(database)
+    listener.add({FINISHED_CHANNEL: feeds.note_ended})
+    stack.push_async_callback(feeds.stop)
     outbound = await stack.enter_async_context(Outbound(settings))
     lookups = Lookups(settings, database, keyring, outbound)
     await lookups.open()
@@ -207,6 +215,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         write_probe=write_probe,
         waiter=waiter,
         streams=StreamSlots(settings.max_streams),
+        feeds=feeds,
         ingest_waits=StreamSlots(settings.max_ingest_waits),
         outbound=outbound,
         lookups=lookups,

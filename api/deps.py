@@ -32,6 +32,7 @@ from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
 from providers.registry import answer_shapes, lookup_fields
 from sealing import Keyring
+from services.account_feeds import AccountFeeds
 from services.bulk_searches import BulkSearches
 from services.event_checks import EventChecks
 from services.ingest import IngestTargets, RunIntake
@@ -67,6 +68,7 @@ class Services:
     write_probe: WriteProbe
     waiter: RunWaiter
     streams: StreamSlots
+    feeds: AccountFeeds
     ingest_waits: StreamSlots
     outbound: Outbound
     lookups: Lookups

@@ -15,8 +15,10 @@ from models import idempotency, limits
 from models.accounts import keys, known_addresses, sessions, sign_in_links
 from models.lookups import source_quotas
 from models.runs import run_counts
+from models.stats import entries
 
 _FLUSH_SECONDS = 1.0
+_ROLL_UP_SECONDS = 5.0
 _CLEAN_SECONDS = 60.0
 
 _log = logs.get(__name__)
@@ -28,7 +30,7 @@ class Housekeeping:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._uses: dict[UUID, tuple[int, datetime]] = {}
-        self._cleaned = time.monotonic()
+        self._cleaned = self._rolled_up = time.monotonic()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -55,6 +57,9 @@ class Housekeeping:
     async def _turn(self) -> None:
         try:
             await self.flush()
+            if time.monotonic() - self._rolled_up > _ROLL_UP_SECONDS:
+                self._rolled_up = time.monotonic()
+                await self._roll_up()
             if time.monotonic() - self._cleaned > _CLEAN_SECONDS:
                 self._cleaned = time.monotonic()
                 await self._clean()
@@ -75,6 +80,13 @@ class Housekeeping:
                 self._uses[key_id] = (count + more, later)
             raise
 
+    async def _roll_up(self) -> None:
+        """Add what has been counted since the last time to the statistics; another process may do it."""
+        counted = entries.ENTRIES_AT_ONCE
+        while counted == entries.ENTRIES_AT_ONCE:
+            async with self._database.transaction() as connection:
+                counted = await entries.roll_up(connection)
+
     async def _clean(self) -> None:
         async with self._database.connection() as connection:
             await limits.forget_ended(connection)
@@ -84,3 +96,4 @@ class Housekeeping:
             await sign_in_links.forget_expired(connection)
             await known_addresses.forget_old(connection)
             await run_counts.compact(connection)
+            await entries.delete_old(connection)

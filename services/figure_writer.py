@@ -10,6 +10,7 @@ import logs
 import metrics
 from database import Database
 from models.installation import figures
+from models.stats import entries
 
 _log = logs.get(__name__)
 _SECONDS, _LAST_SECONDS = 5.0, 1.0
@@ -42,15 +43,16 @@ class FigureWriter:
 
     async def write(self) -> None:
         """Write what was counted; keep it while the database is away."""
-        taken, failed = metrics.take(), metrics.take_failed_runs()
-        if not taken and not failed:
+        taken, failed, tallies = metrics.take(), metrics.take_failed_runs(), metrics.take_tallies()
+        if not taken and not failed and not tallies:
             return
         try:
             async with self._database.transaction() as connection:
                 await figures.add(connection, taken, failed)
                 await figures.delete_old_failures(connection)
+                await entries.add(connection, tallies)
         except BaseException as error:
-            metrics.give_back(taken, failed)
+            metrics.give_back(taken, failed, tallies)
             if not isinstance(error, psycopg.Error):
                 raise
             _log.warning("figures_not_written", error=str(error))

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 import orjson
@@ -22,7 +22,9 @@ from api.http.openapi import problems
 from api.stream_slots import SlotStream, StreamSlot
 from models.errors import NotFound, Unauthenticated
 from models.views import to_json
-from services.run_waiter import Seen, Watcher
+from services.run_waiter import Seen
+
+SeenOf = TypeVar("SeenOf", covariant=True)
 
 END_ID = "end"
 """The id of a stream's last event."""
@@ -48,6 +50,14 @@ _CHECK_SECONDS = 1.0
 _RECONNECT_MILLISECONDS = 1000
 
 
+class Source(Protocol[SeenOf]):
+    """What a stream follows."""
+
+    async def next(self, seconds: float) -> SeenOf | None:
+        """Return a new finding since the last call; None if there is none after `seconds`."""
+        ...
+
+
 class Event(NamedTuple):
     """One event of a stream: its name, its id, and its data."""
 
@@ -71,7 +81,7 @@ async def follow(
     services: Services,
     credential: Presented,
     id: UUID,
-    watch: AbstractContextManager[Watcher[Seen]],
+    watch: AbstractContextManager[Source[Seen]],
     events: Callable[[Seen], tuple[Sequence[Event], bool]],
 ) -> AsyncGenerator[bytes]:
     """Yield the events as they are found. It stops early when the credential, database or object is gone.

@@ -278,7 +278,7 @@ async def _book(connection: Connection, statement: str, values: Mapping[str, Any
     if row is None:
         # Nothing changed: refused, or another transaction booked it while this one waited for the balance.
         return await _booked(connection, values)
-    metrics.count_credits(values["kind"], values["amount"])
+    metrics.count_credits(values["account"], values["kind"], values["amount"])
     return Change(**row)
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import orjson
 
 from database import Connection
+from metrics import Tally
 from models.credits import credits
 from models.credits.credits import Booking
 from models.errors import NotFound
@@ -26,6 +27,7 @@ from models.events.event_data import (
 )
 from models.monitors import sources
 from models.monitors.telling import count_fitting, with_items
+from models.stats import entries
 
 SHOWN_CHANGES, _SHOWN_BYTES = 100, 512 * 1024
 """The most changed targets that the runs of waiting workflows get, and their size in bytes."""
@@ -119,6 +121,8 @@ async def _end(
         " changed = changed + %s where id = %s and run_id = %s",
         (ended["processed_records"], ended["changes_detected"], run["monitor_id"], run["id"]),
     )
+    found = Tally(run["account_id"], "changes", str(run["monitor_id"]), "", ended["changes_detected"])
+    await entries.add(connection, [found] if found.amount else [])
     what = "Targets of which something was heard"
     await credits.settle(
         connection, Booking(run["account_id"], ended["heard_records"], hold_reference(run["id"]), what)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import logs
 from database import Database
 from models.accounts import suppressions
+from models.errors import DomainError
 from models.lookups import provider_states, source_quotas
 from models.lookups.lookups import ProviderRow
 from models.lookups.source_quotas import WindowUse
@@ -27,6 +28,7 @@ from providers.lookup.admission import AdmissionControl
 from providers.lookup.answer_cache import AnswerCache, CachedAnswers
 from providers.lookup.billing import LookupBilling, Payer
 from providers.lookup.composition import Selection, compose
+from providers.lookup.counting import count_sources
 from providers.lookup.local import NOT_ITS_SORT, LocalSources
 from providers.lookup.lookup_events import LookupEvents
 from providers.lookup.networks import network_of
@@ -157,9 +159,14 @@ class Lookups:
             wanted = options.selection
             terms = await self.billing.get_terms(payer, chosen, parsed, wanted.offset, wanted.limit)
             options = replace(options, selection=replace(wanted, limit=terms.limit))
-        result = await self._answer(Question(chosen, parsed, options))
         if payer is None:
-            return result
+            return await self._answer(Question(chosen, parsed, options))
+        try:
+            result = await self._answer(Question(chosen, parsed, options))
+        except DomainError as error:
+            count_sources(payer.account_id, error)
+            raise
+        count_sources(payer.account_id, result)
         has_subscriber = await self.events.has_subscriber(payer.account_id)
         emit = partial(self.events.emit, payer) if has_subscriber else None
         if terms is not None:

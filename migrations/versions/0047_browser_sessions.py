@@ -2,8 +2,8 @@
 
 from alembic import op
 
-revision = "0048"
-down_revision = "0045"
+revision = "0047"
+down_revision = "0046"
 branch_labels = None
 depends_on = None
 

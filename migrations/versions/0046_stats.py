@@ -1,0 +1,59 @@
+"""Statistics of accounts by minute, hour and day, and the runs that ended counted for them."""
+
+from alembic import op
+
+import sql
+
+revision = "0046"
+down_revision = "0045"
+branch_labels = None
+depends_on = None
+
+works_from = "0043"
+locks = {"accounts": "ShareRowExclusiveLock", "runs": "ShareRowExclusiveLock"}
+
+_COUNTED = {"insert": "new table as changed", "update": "old table as former new table as changed"}
+
+
+def upgrade() -> None:
+    op.execute(
+        """
+        create table stat_entries (
+          account_id uuid not null,
+          id bigint generated always as identity,
+          minute timestamptz not null,
+          figure text not null, subject text not null, outcome text not null, code text not null,
+          bucket smallint not null, amount bigint not null,
+          constraint pk_stat_entries primary key (account_id, id)
+        ) with (autovacuum_vacuum_scale_factor = 0.01)
+        """
+    )
+    op.execute(
+        """
+        create table stats (
+          account_id uuid not null
+            constraint fk_stats_account_id_accounts references accounts (id) on delete cascade,
+          grain text not null, figure text not null, part text not null, slot timestamptz not null,
+          subject text not null, outcome text not null, bucket smallint not null, amount bigint not null,
+          constraint pk_stats primary key (account_id, grain, figure, part, slot, subject, outcome, bucket)
+        ) with (fillfactor = 80)
+        """
+    )
+    op.execute("create index ix_stats_slot on stats using brin (slot)")
+    op.execute(sql.read("duration_bucket_1"))
+    op.execute(sql.read("count_runs_2"))
+    _count_by("count_runs_2")
+
+
+def downgrade() -> None:
+    _count_by("count_runs")
+    op.execute("drop function count_runs_2, duration_bucket_1")
+    op.execute("drop table stats, stat_entries")
+
+
+def _count_by(function: str) -> None:
+    for change, seen in _COUNTED.items():
+        op.execute(
+            f"create or replace trigger count_{change} after {change} on runs referencing {seen}"
+            f" for each statement execute function {function}()"
+        )

@@ -1,0 +1,1 @@
+"""Statistics of accounts: what happened in each minute, hour and day."""
