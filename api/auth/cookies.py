@@ -46,11 +46,12 @@ def put(response: Response, cookie: Cookie, *, secure: bool) -> None:
     )  # fmt: skip
 
 
-def take_away(response: Response) -> None:
-    """Delete the cookie, and what the browser has kept of our pages."""
+def take_away(response: Response, address: str) -> None:
+    """Delete the cookie; on https browsers then also drop what they have kept of our pages."""
     for name in (_SECURE_NAME, _PLAIN_NAME):
         response.delete_cookie(name, path="/", secure=name == _SECURE_NAME, httponly=True, samesite="strict")
-    response.headers["Clear-Site-Data"] = '"cache", "storage"'
+    if address.startswith("https://"):
+        response.headers["Clear-Site-Data"] = '"cache", "storage"'
 
 
 def refuse_foreign(request: Request, address: str) -> None:

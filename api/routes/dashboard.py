@@ -148,7 +148,7 @@ async def sign_out(
         await sessions.end(connection, actor(request, caller), caller.credential_id)
     services.credentials.forget(str(caller.credential_id))
     response = Response(status_code=204)
-    cookies.take_away(response)
+    cookies.take_away(response, services.settings.address)
     return response
 
 

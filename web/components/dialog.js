@@ -8,6 +8,8 @@ export function Dialog({ title, onClose, children }) {
   useEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
+    const field = element.current?.querySelector("input, select, textarea");
+    if (field instanceof HTMLElement) field.focus();
     return () => before instanceof HTMLElement && before.focus();
   }, []);
   return html`<dialog ref=${element} onClose=${onClose} aria-label=${title}>

@@ -35,7 +35,7 @@ export function PasswordDialog() {
   return html`<${Dialog} title="Your password, please" onClose=${() => finish(false)}>
     <form onSubmit=${submit}>
       <p>Keys, secrets and exports want the password of the last five minutes.</p>
-      <label>Password <input type="password" name="password" autocomplete="current-password" required autofocus /></label>
+      <label>Password <input type="password" name="password" autocomplete="current-password" required /></label>
       ${refused.value && html`<p class="wrong" role="alert">${refused.value}</p>`}
       <div class="actions"><button type="submit" class="primary">Go on</button></div>
     </form>

@@ -39,7 +39,7 @@ function NewKey({ onClose }) {
   return html`<${Dialog} title="A new key" onClose=${onClose}>
     ${made
       ? html`<p>This is the key. It is shown this once.</p><${Copyable} text=${made.key} />`
-      : html`<form onSubmit=${submit}><label>Name <input name="name" required maxlength="200" autofocus /></label>
+      : html`<form onSubmit=${submit}><label>Name <input name="name" required maxlength="200" /></label>
           <fieldset><legend>It may use</legend>${SCOPES.map((scope) => html`<label key=${scope}><input type="checkbox" name="scope" value=${scope} defaultChecked=${true} /> ${scope}</label>`)}</fieldset>
           <${Problem} error=${error} /><div class="actions"><button type="submit" class="primary">Make it</button></div></form>`}<//>`;
 }

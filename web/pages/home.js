@@ -27,12 +27,12 @@ function Lately({ runs, total }) {
   return html`<h2>Runs</h2>
     <${Scatter} runs=${runs} onBrush=${brush} />
     <p>${count(failed)} of the last ${count(runs.length)} failed. <a href="/app/runs">All ${count(total)} runs</a> · <a href="/app/errors">Errors by cause</a></p>
-    <table><caption class="sr-only">The newest runs</caption>
+    <div class="scroll"><table><caption class="sr-only">The newest runs</caption>
       <thead><tr><th>Workflow</th><th>State</th><th>Began</th><th class="number">Took</th></tr></thead>
       <tbody>${runs.slice(0, 10).map(
         (run) => html`<tr key=${run.id}><td><a href=${`/app/runs/${run.id}`}>${named(run.workflow_name)}</a></td>
           <td><${Status} of=${run.status} /></td><td><${Time} at=${run.started_at} /></td><td class="number">${duration(run.duration_ms)}</td></tr>`,
-      )}</tbody></table>`;
+      )}</tbody></table></div>`;
 }
 
 function First() {
