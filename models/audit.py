@@ -41,6 +41,12 @@ class AuditEntry(SQLModel, table=True):
             "id",
             postgresql_where="target_kind in ('workflow', 'secret')",
         ),
+        Index(
+            "ix_audit_log_definitions",
+            "account_id",
+            "id",
+            postgresql_where="target_kind in ('workflow', 'secret') and action not like 'run.%'",
+        ),
     )
 
     id: UUID = Field(primary_key=True)

@@ -1,4 +1,4 @@
-"""What happens in the account, live."""
+"""What happened in the account, and what happens there now."""
 
 from __future__ import annotations
 
@@ -6,17 +6,44 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
 
 from api.auth.credentials import NO_CREDENTIAL, presented
 from api.deps import Caller, ServicesDep, authorised
+from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.strict_route import StrictRoute
 from api.streams import live_events
 from api.streams.account_events import stream
+from models.activity import activity
+from models.activity.activity import ActivityView
 
 router = APIRouter(prefix="/api", tags=["service"], route_class=StrictRoute)
 
 Owner = Annotated[Caller, authorised("workflows")]
 _RESPONSES = {status: response for status, response in live_events.RESPONSES.items() if status != 204}
+
+
+class ActivityPage(BaseModel):
+    """What happened, newest first."""
+
+    entries: list[ActivityView] = Field(description="What happened, of this page.")
+    next_cursor: str | None = Field(
+        description="Pass it as `cursor` for the next page; null on the last one."
+    )
+
+
+@router.get("/activity")
+async def list_activity(
+    caller: Owner, services: ServicesDep, limit: Limit = 20, cursor: Cursor = None
+) -> ActivityPage:
+    """List what happened lately, of all kinds: failures, changes, approvals, ended jobs, changed workflows.
+
+    The newest come first: of runs and jobs, those that were accepted last.
+    """
+    before = id_of(cursor)
+    async with services.database.connection() as connection:
+        page, more = await activity.list_activity(connection, caller.account_id, before=before, limit=limit)
+    return ActivityPage(entries=page, next_cursor=cursor_of_id(more))
 
 
 @router.get("/stream", response_class=StreamingResponse, responses=_RESPONSES)

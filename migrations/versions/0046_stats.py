@@ -1,4 +1,4 @@
-"""Statistics of accounts by minute, hour and day, and the runs that ended counted for them."""
+"""Statistics of accounts by the minute, hour and day, and indexes of what activity shows."""
 
 from alembic import op
 
@@ -10,7 +10,12 @@ branch_labels = None
 depends_on = None
 
 works_from = "0043"
-locks = {"accounts": "ShareRowExclusiveLock", "runs": "ShareRowExclusiveLock"}
+locks = {
+    "accounts": "ShareRowExclusiveLock",
+    "audit_log": "ShareLock",
+    "monitor_runs": "ShareLock",
+    "runs": "ShareRowExclusiveLock",
+}
 
 _COUNTED = {"insert": "new table as changed", "update": "old table as former new table as changed"}
 
@@ -40,6 +45,14 @@ def upgrade() -> None:
         """
     )
     op.execute("create index ix_stats_slot on stats using brin (slot)")
+    op.execute(
+        "create index ix_monitor_runs_notable on monitor_runs (account_id, id)"
+        " where completed_at is not null and (status = 'failed' or changes_detected > 0)"
+    )
+    op.execute(
+        "create index ix_audit_log_definitions on audit_log (account_id, id)"
+        " where target_kind in ('workflow', 'secret') and action not like 'run.%'"
+    )
     op.execute(sql.read("duration_bucket_1"))
     op.execute(sql.read("count_runs_2"))
     _count_by("count_runs_2")
@@ -48,6 +61,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     _count_by("count_runs")
     op.execute("drop function count_runs_2, duration_bucket_1")
+    op.execute("drop index ix_monitor_runs_notable, ix_audit_log_definitions")
     op.execute("drop table stats, stat_entries")
 
 

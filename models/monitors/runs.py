@@ -57,8 +57,12 @@ class MonitorRun(SQLModel, table=True):
         Index("ix_monitor_runs_account_id_id", "account_id", "id"),
         Index("ix_monitor_runs_monitor_id_id", "monitor_id", "id"),
         Index("ix_monitor_runs_unfinished", "account_id", "id", postgresql_where="completed_at is null"),
+        Index(
+            "ix_monitor_runs_notable", "account_id", "id",
+            postgresql_where="completed_at is not null and (status = 'failed' or changes_detected > 0)",
+        ),
         {"postgresql_with": {"fillfactor": 50}},
-    )
+    )  # fmt: skip
 
     id: UUID = Field(primary_key=True)
     account_id: UUID
