@@ -1,4 +1,4 @@
-"""Tools about the account and the service itself: credits, names of secrets, the documentation."""
+"""Tools about the account and the service itself: credits, figures, names of secrets, the documentation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from pydantic import Field
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, InternalClient
 from api.mcp.toolbox import Limit, Offset, Toolbox
+from api.routes.activity import ActivityPage
 from models.accounts.secrets import SecretView
 from models.credits.credits import BalanceView
+from models.stats.report import By, StatsSummary
 from services import documentation
 from services.section_index import shortened
 
@@ -25,6 +27,25 @@ _SECTION_CHARACTERS = 1_500
 async def get_credits(ctx: Ctx) -> CallToolResult:
     """Get the balance of credits, and what is held for work in progress. Call this before expensive work."""
     return answered(await InternalClient(ctx).get("/api/credits"))
+
+
+@toolbox.tool("Show figures", schema_of(StatsSummary), reads=True)
+async def get_stats(
+    ctx: Ctx,
+    window: Annotated[str, Field(description="The time up to now, from 1h to 30d.")] = "24h",
+    by: Annotated[By, Field(description="What `groups` are of.")] = "workflow",
+) -> CallToolResult:
+    """Get how many runs, lookups and deliveries ended and how, how long runs took, and credits spent."""
+    found = await InternalClient(ctx).get("/api/stats", window=window, by=by)
+    shown = {name: found[name] for name in StatsSummary.model_fields}
+    return answered(shown, hint="use a shorter `window`")
+
+
+@toolbox.tool("List activity", schema_of(ActivityPage), reads=True)
+async def list_activity(ctx: Ctx, limit: Limit = 20, cursor: str | None = None) -> CallToolResult:
+    """List what happened lately: failed runs, changes, waiting approvals, ended jobs, changed workflows."""
+    found = await InternalClient(ctx).get("/api/activity", limit=limit, cursor=cursor)
+    return answered(found, hint="use a smaller `limit`, and `next_cursor`", untrusted=("entries[].title",))
 
 
 @toolbox.tool("List secrets", schema(secrets={"type": "array", "items": schema_of(SecretView)}), reads=True)
