@@ -11,10 +11,8 @@ from pydantic import Field
 from api.mcp.answers import answered, schema, schema_of
 from api.mcp.calling import Ctx, InternalClient
 from api.mcp.toolbox import Limit, Offset, Toolbox
-from api.routes.activity import ActivityPage
 from models.accounts.secrets import SecretView
 from models.credits.credits import BalanceView
-from models.stats.report import By, StatsSummary
 from services import documentation
 from services.section_index import shortened
 
@@ -29,23 +27,21 @@ async def get_credits(ctx: Ctx) -> CallToolResult:
     return answered(await InternalClient(ctx).get("/api/credits"))
 
 
-@toolbox.tool("Show figures", schema_of(StatsSummary), reads=True)
+@toolbox.tool("Show figures", schema(totals={"type": "object"}), reads=True)
 async def get_stats(
-    ctx: Ctx,
-    window: Annotated[str, Field(description="The time up to now, from 1h to 30d.")] = "24h",
-    by: Annotated[By, Field(description="What `groups` are of.")] = "workflow",
+    ctx: Ctx, window: Annotated[str, Field(description="From 1h to 30d, up to now.")] = "24h"
 ) -> CallToolResult:
-    """Get how many runs, lookups and deliveries ended and how, how long runs took, and credits spent."""
-    found = await InternalClient(ctx).get("/api/stats", window=window, by=by)
-    shown = {name: found[name] for name in StatsSummary.model_fields}
-    return answered(shown, hint="use a shorter `window`")
+    """Get how runs, lookups and deliveries ended, and durations by workflow."""
+    found = await InternalClient(ctx).get("/api/stats", window=window, by="workflow")
+    found.pop("buckets")
+    return answered(found, hint="use a shorter `window`")
 
 
-@toolbox.tool("List activity", schema_of(ActivityPage), reads=True)
-async def list_activity(ctx: Ctx, limit: Limit = 20, cursor: str | None = None) -> CallToolResult:
-    """List what happened lately: failed runs, changes, waiting approvals, ended jobs, changed workflows."""
-    found = await InternalClient(ctx).get("/api/activity", limit=limit, cursor=cursor)
-    return answered(found, hint="use a smaller `limit`, and `next_cursor`", untrusted=("entries[].title",))
+@toolbox.tool("List activity", schema(entries={"type": "array"}), reads=True)
+async def list_activity(ctx: Ctx, limit: Limit = 20) -> CallToolResult:
+    """List what happened lately: failures, changes, approvals, ended jobs."""
+    found = await InternalClient(ctx).get("/api/activity", limit=limit)
+    return answered(found, hint="use a smaller `limit`", untrusted=("entries[].title",))
 
 
 @toolbox.tool("List secrets", schema(secrets={"type": "array", "items": schema_of(SecretView)}), reads=True)

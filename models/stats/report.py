@@ -83,22 +83,17 @@ class StatsGroup(View):
     run_ms: Percentiles | None = Field(description="How long its runs took; null for what has none.")
 
 
-class StatsSummary(View):
+class StatsView(View):
     """The statistics of an account over a window."""
 
     since: datetime = Field(description="When the first bucket begins.")
     until: datetime = Field(description="When the last bucket ends, which is not over yet.")
+    bucket: Grain = Field(description="The length of a bucket.")
     by: By = Field(description="What `groups` are of.")
     totals: Figures = Field(description="All buckets together.")
+    buckets: list[StatsBucket] = Field(description="All buckets, the oldest first, also empty ones.")
     sources: list[SourceStats] = Field(description="The sources of lookups, those asked most often first.")
     groups: list[StatsGroup] = Field(description="The 50 groups with the most, the greatest first.")
-
-
-class StatsView(StatsSummary):
-    """The statistics of an account over a window, and over time."""
-
-    bucket: Grain = Field(description="The length of a bucket.")
-    buckets: list[StatsBucket] = Field(description="All buckets, the oldest first, also empty ones.")
 
 
 class _Grouping(NamedTuple):
