@@ -16,6 +16,7 @@ import typer
 import process
 from cli import (
     accounts,
+    activity,
     backup,
     config,
     credits,
@@ -60,7 +61,7 @@ for command in (
 ):
     app.command(rich_help_panel=OPERATORS)(command)
 app.command("sign-in", rich_help_panel=OPERATORS)(sign_in.sign_in)
-for command in (lookup.lookup, providers.providers):
+for command in (lookup.lookup, providers.providers, activity.stats, activity.activity):
     app.command(rich_help_panel=DEVELOPERS)(command)
 for noun in (workflows, runs, uploads, secrets, monitors, lists, jobs, webhooks, events):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)

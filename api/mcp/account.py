@@ -1,4 +1,4 @@
-"""Tools about the account and the service itself: credits, names of secrets, the documentation."""
+"""Tools about the account and the service itself: credits, figures, names of secrets, the documentation."""
 
 from __future__ import annotations
 
@@ -25,6 +25,23 @@ _SECTION_CHARACTERS = 1_500
 async def get_credits(ctx: Ctx) -> CallToolResult:
     """Get the balance of credits, and what is held for work in progress. Call this before expensive work."""
     return answered(await InternalClient(ctx).get("/api/credits"))
+
+
+@toolbox.tool("Show figures", schema(totals={"type": "object"}), reads=True)
+async def get_stats(
+    ctx: Ctx, window: Annotated[str, Field(description="From 1h to 30d, up to now.")] = "24h"
+) -> CallToolResult:
+    """Get how runs, lookups and deliveries ended, and durations by workflow."""
+    found = await InternalClient(ctx).get("/api/stats", window=window, by="workflow")
+    found.pop("buckets")
+    return answered(found, hint="use a shorter `window`")
+
+
+@toolbox.tool("List activity", schema(entries={"type": "array"}), reads=True)
+async def list_activity(ctx: Ctx, limit: Limit = 20) -> CallToolResult:
+    """List what happened lately: failures, changes, approvals, ended jobs."""
+    found = await InternalClient(ctx).get("/api/activity", limit=limit)
+    return answered(found, hint="use a smaller `limit`", untrusted=("entries[].title",))
 
 
 @toolbox.tool("List secrets", schema(secrets={"type": "array", "items": schema_of(SecretView)}), reads=True)

@@ -17,7 +17,7 @@ from api.streams.account_events import stream
 from models.activity import activity
 from models.activity.activity import ActivityView
 
-router = APIRouter(prefix="/api", tags=["service"], route_class=StrictRoute)
+router = APIRouter(prefix="/api", tags=["activity"], route_class=StrictRoute)
 
 Owner = Annotated[Caller, authorised("workflows")]
 _RESPONSES = {status: response for status, response in live_events.RESPONSES.items() if status != 204}

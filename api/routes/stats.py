@@ -14,7 +14,7 @@ from models.stats.entries import Grain
 from models.stats.report import By, StatsView
 from models.stats.windows import divide
 
-router = APIRouter(prefix="/api/stats", tags=["service"], route_class=StrictRoute)
+router = APIRouter(prefix="/api/stats", tags=["activity"], route_class=StrictRoute)
 
 WindowParameter = Annotated[
     str, Query(max_length=8, description="The time up to now, from `1h` to `30d`.", examples=["24h"])

@@ -84,7 +84,7 @@ class StatsGroup(View):
 
 
 class StatsView(View):
-    """The statistics of an account."""
+    """The statistics of an account over a window."""
 
     since: datetime = Field(description="When the first bucket begins.")
     until: datetime = Field(description="When the last bucket ends, which is not over yet.")

@@ -229,6 +229,8 @@ async def account(tell: Recorder) -> None:
     ada = tell.whose({"Authorization": f"Bearer {token}"})
     await ada("me")
     await ada("list_sessions")
+    await ada("get_stats", window="2h", bucket="1h")
+    await tell("list_activity", limit=1)
     changed = {"current_password": login["password"], "new_password": "another horse, another battery"}
     await ada("change_password", changed)
     await ada("logout")
