@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import orjson
@@ -39,27 +39,29 @@ from services.process_pool import Ask, ProcessPool
 # A place whose process was killed is freed after this time. It is longer than a check and a dry run can take,
 # each including its wait for a process.
 _LEASE_SECONDS = 120
-_PLACE = "dry_run"
+Place = Literal["dry_run", "validation"]
+"""What an account does one at a time of, each kind by itself."""
 
 JSONObject = dict[str, Any]
 
 
 class DryRunInProgress(Unavailable):
-    """The account already has a dry run or a check of a workflow in progress."""
+    """The account already has a dry run, or a check of a workflow, in progress."""
 
-    def __init__(self) -> None:
-        message = "A dry run or check of this account is under way; wait for its answer."
+    def __init__(self, place: Place) -> None:
+        kind = "dry run" if place == "dry_run" else "check"
+        message = f"A {kind} of this account is under way; wait for its answer."
         super().__init__("dry_run_in_progress", message)
 
 
 @asynccontextmanager
-async def only_one(database: Database, account_id: UUID) -> AsyncGenerator[None]:
-    """Prevent other dry runs and checks of the account in all processes while the block runs.
+async def only_one(database: Database, account_id: UUID, place: Place = "dry_run") -> AsyncGenerator[None]:
+    """Prevent others of this kind of the account in all processes while the block runs.
 
     Raises:
         DryRunInProgress: another one is in progress.
     """
-    subject = (_PLACE, str(account_id))
+    subject = (place, str(account_id))
     asked = asyncio.ensure_future(_hold(database, subject))
     try:
         taken = await asyncio.shield(asked)
@@ -69,7 +71,7 @@ async def only_one(database: Database, account_id: UUID) -> AsyncGenerator[None]
             await _release(database, subject, taken)
         raise
     if taken is None:
-        raise DryRunInProgress
+        raise DryRunInProgress(place)
     try:
         yield
     finally:

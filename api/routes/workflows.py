@@ -179,11 +179,11 @@ async def create_workflow(
 async def validate_workflow(
     body: GivenDocument, request: Request, caller: Author, services: ServicesDep
 ) -> Validity:
-    """Check a workflow as its creation would, and store nothing. One check at a time."""
+    """Check a workflow as its creation would, and store nothing. One check at a time, beside a dry run."""
     given = secrets.read_given(body.get("secrets"))
     agents.check_new_secrets(actor(request, caller), given)
     document = {name: value for name, value in body.items() if name != "secrets"}
-    async with only_one(services.database, caller.account_id):
+    async with only_one(services.database, caller.account_id, "validation"):
         submitted = SubmittedWorkflow(caller.account_id, document, given_secrets=given)
         found = await checking.check(
             services.pool, services.database, services.keyring, submitted, rules_for(services, caller)

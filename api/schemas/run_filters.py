@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Annotated
 
@@ -36,9 +37,19 @@ Included = Annotated[
 ]
 
 
+def _check_iso_time(given: str) -> str:
+    # As a number, it would be seconds since 1970.
+    if not re.match(r"\d{4}-\d\d-\d\d[Tt ]", given):
+        raise PydanticCustomError("invalid_format", "Must be a time by ISO 8601, as 2026-11-01T00:00:00Z.")
+    return given
+
+
+_Time = Annotated[AwareDatetime, BeforeValidator(_check_iso_time)]
+
+
 async def _read_time(
-    since: Annotated[AwareDatetime | None, Query(description="Only runs accepted then or later.")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="Only runs accepted before then.")] = None,
+    since: Annotated[_Time | None, Query(description="Only runs accepted then or later.")] = None,
+    until: Annotated[_Time | None, Query(description="Only runs accepted before then.")] = None,
 ) -> RunQuery:
     """Return a query of the runs of a stretch of time."""
     if since is not None and until is not None and until <= since:

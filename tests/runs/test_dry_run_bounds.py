@@ -11,7 +11,7 @@ import pytest
 
 from engine.dry_run import MAX_NODES
 from models import limits
-from services.dry_runs import only_one
+from services.dry_runs import Place, only_one
 from tests.api_server import Api, Person
 from tests.automations.engine import transform
 from tests.runs.workflows import create, problem
@@ -54,19 +54,23 @@ async def test_a_hundred_plain_steps_over_a_large_input_are_not_too_much(person:
     assert (run["status"], run["output"]) == ("completed", 4994)
 
 
-@pytest.mark.parametrize("path", ["validate", "{workflow}/test"])
-async def test_an_account_has_one_dry_run_or_check_at_a_time_over_all_processes(
-    api: Api, person: Person, path: str
+@pytest.mark.parametrize(
+    ("path", "place", "other"),
+    [("validate", "validation", "dry_run"), ("{workflow}/test", "dry_run", "validation")],
+)
+async def test_an_account_has_one_dry_run_and_one_check_at_a_time_over_all_processes(
+    api: Api, person: Person, path: str, place: Place, other: Place
 ) -> None:
     workflow = await create(person)
     path = f"/api/workflows/{path.format(workflow=workflow)}"
-    async with only_one(api.services.database, person.account.id):
+    async with only_one(api.services.database, person.account.id, place):
         refused = await person.key.post(path, json={"name": "w"} if path.endswith("validate") else {})
         assert problem(refused) == (429, "dry_run_in_progress")
         assert int(refused.headers["retry-after"]) >= 1
         stranger = await api.person()
         assert (await stranger.key.post("/api/workflows/validate", json={"name": "w"})).status_code == 200
-    accepted = await person.key.post(path, json={"name": "w"} if path.endswith("validate") else {})
+    async with only_one(api.services.database, person.account.id, other):
+        accepted = await person.key.post(path, json={"name": "w"} if path.endswith("validate") else {})
     assert accepted.status_code == 200
 
 

@@ -126,7 +126,8 @@ async def test_a_page_looks_at_a_bounded_number_of_runs_and_goes_on_behind_them(
 @pytest.mark.parametrize(
     ("query", "code", "parameter"),
     [
-        ({"since": "yesterday"}, "wrong_type", "since"),
+        ({"since": "yesterday"}, "invalid_format", "since"),
+        ({"until": "1700000000"}, "invalid_format", "until"),
         ({"since": "2026-01-01T00:00:00"}, "timezone_missing", "since"),
         ({"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}, "out_of_range", "until"),
         ({"trigger": "carrier pigeon"}, "not_allowed", "trigger"),
