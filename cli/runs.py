@@ -18,11 +18,13 @@ from cli.workflow_lookup import find_workflow
 commands = new_group("Runs: what workflows have done, step by step.")
 
 Status = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
+Trigger = Literal["manual", "webhook", "schedule", "file_upload", "monitor_event", "workflow", "on_failure"]
 RunId = Annotated[str, typer.Argument(metavar="ID")]
 
 _SHOWN = {
     "not_found": "ID", "from_step": "--from-step", "version": "--version", "run_not_ended": "ID",
     "nothing_to_retry": "ID", "workflow_not_active": "ID", "limit": "--limit",
+    "error_code": "--error-code", "step": "--step", "since": "--since", "until": "--until",
 }  # fmt: skip
 _PAGE = 100
 _PATH = "/api/workflows/runs"
@@ -32,20 +34,34 @@ _PATH = "/api/workflows/runs"
 def runs_list(
     workflow: Annotated[str | None, typer.Option(metavar="ID|NAME", help="Only runs of this one.")] = None,
     status: Annotated[Status | None, typer.Option(help="Only those with this status.")] = None,
+    trigger: Annotated[Trigger | None, typer.Option(help="Only those that this started.")] = None,
+    error_code: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Only those that ended with this error.")
+    ] = None,
+    step: Annotated[str | None, typer.Option(help="Only those that failed at it.")] = None,
+    parent: Annotated[str | None, typer.Option(metavar="ID", help="Only those that it started.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only those accepted then or later.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only those accepted before.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="The most to list.")] = 20,
     as_json: Json = False,
 ) -> None:
     """List runs, newest first."""
+    filters = {
+        "status": status, "trigger": trigger, "error_code": error_code, "step": step,
+        "parent_run_id": parent, "since": since, "until": until,
+    }  # fmt: skip
     with connected({**_SHOWN, "not_found": "--workflow"}) as service:
         workflow_id = find_workflow(service, workflow, "--workflow")["id"] if workflow else None
         found: list[dict[str, Any]] = []
-        page = 0
+        cursor: str | None = None
         while len(found) < limit:
-            page += 1
-            query = {"workflow_id": workflow_id, "status": status, "page": page, "limit": min(limit, _PAGE)}
-            answer = service.get(_PATH, **query)
+            answer = service.get(
+                _PATH, workflow_id=workflow_id, **filters, limit=min(limit, _PAGE), cursor=cursor
+            )
             found += answer["runs"]
-            if not answer["runs"] or len(found) >= answer["total"]:
+            if (cursor := answer["next_cursor"]) is None:
                 break
     if as_json:
         print(json.dumps({"runs": found[:limit]}, indent=2))
