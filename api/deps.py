@@ -16,7 +16,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import BeforeValidator
 from temporalio.client import Client
 
-from api.auth.credentials import Caller, Credentials, presented
+from api.auth.credentials import Caller, Credentials, find_credential
 from api.context import context_of
 from api.housekeeping import Housekeeping
 from api.stream_slots import StreamSlots
@@ -127,7 +127,7 @@ async def caller_of(request: Request) -> Caller:
     """
     context = context_of(request.scope)
     if context.caller is None:
-        token = presented(request.scope["headers"])
+        token = find_credential(request.scope["headers"])
         if not token:
             raise Unauthenticated("not_authenticated", "This needs a key or a session; see /auth.md.")
         services = services_of(request)
@@ -167,7 +167,7 @@ class Authorisation(SecurityBase):
         return caller
 
 
-def authorised(scope: str | None, *, session_only: bool = False) -> Any:
+def require_scope(scope: str | None, *, session_only: bool = False) -> Any:
     """Return the dependency that passes the caller to a route. Paths under /api/agent/ refuse sessions.
 
     Use it as `caller: Annotated[Caller, authorised("workflows")]`.

@@ -19,7 +19,7 @@ from engine.retries import next_call_at, wait_deadline
 from engine.state import RunInput, RunState, StepUnderWay, StepWait
 from engine.window import Window
 from language import delays
-from language.delays import written
+from language.delays import write_time
 from language.expressions import ExpressionError
 from language.items import error_of, item_fails_step
 from language.progress import Progress
@@ -180,7 +180,7 @@ class Driver:
         """Return whether a step has begun and is not done."""
         return step_id in self._state.under_way
 
-    def called(self, record: StepRecord) -> bool:
+    def makes_call(self, record: StepRecord) -> bool:
         """Return whether a record is of a step that reaches outside: repeating it needs another call."""
         return isinstance(self._plan.steps[record.position], CallingStep)
 
@@ -225,7 +225,7 @@ class Driver:
             elif under_way.until is not None and under_way.until <= now and self._state.error is None:
                 step = self._plan.steps[self._plan.position[step_id]]
                 if isinstance(step, DelayStep):
-                    self._settle(step, AttemptResult(None, {"until": written(under_way.until)}), now)
+                    self._settle(step, AttemptResult(None, {"until": write_time(under_way.until)}), now)
                 else:
                     under_way.until = None
 
@@ -312,7 +312,7 @@ class Driver:
             self._settle(step, unevaluated_attempt(problem), now)
             return []
         if under_way.until <= now:
-            self._settle(step, AttemptResult(None, {"until": written(under_way.until)}), now)
+            self._settle(step, AttemptResult(None, {"until": write_time(under_way.until)}), now)
         return []
 
     def _begin_items(self, step: CallingStep | WorkflowStep, now: datetime) -> list[Call]:
@@ -369,7 +369,7 @@ class Driver:
         output_of = self._state.find_last_completed(self._plan.awaits.get(step.id, ()))
         if output_of is not None and kind == "send":
             roots = tuple(dict.fromkeys((*roots, output_of)))
-        scope, stored = self._state.read(roots)
+        scope, stored = self._state.read_roots(roots)
         timeout = step.timeout if isinstance(step, CallingStep) else None
         return Call(
             kind=kind,

@@ -11,7 +11,7 @@ from uuid import UUID
 from engine.calls import JSONObject
 from engine.plan import Plan
 from engine.window import Window
-from language.delays import written
+from language.delays import write_time
 from language.items import failure_fails_run
 from language.progress import ItemWait, Progress, StepProgress
 from language.records import INLINE_BYTES, DoneStep, FailedAttempt, LiveStep, StepError
@@ -121,8 +121,8 @@ class RunState:
         self.scope: JSONObject = {
             "run": {
                 "id": str(run.run_id),
-                "queued_at": written(run.queued_at or run.started_at),
-                "started_at": written(run.started_at),
+                "queued_at": write_time(run.queued_at or run.started_at),
+                "started_at": write_time(run.started_at),
             },
             "workflow": workflow,
             "steps": {},
@@ -145,12 +145,12 @@ class RunState:
                 return
             if step.id in self.statuses or any(n not in self.statuses for n in self._plan.needs[step.id]):
                 continue
-            if self._skipped(step.id):
+            if self._is_skipped(step.id):
                 self.settle(step.id, "skipped")
             else:
                 yield step
 
-    def _skipped(self, step_id: str) -> bool:
+    def _is_skipped(self, step_id: str) -> bool:
         """Return whether the step is on a branch not taken, or depends on a condition that ended the run."""
         if any(need in self._stopped for need in self._plan.needs[step_id]):
             self._stopped.add(step_id)
@@ -218,7 +218,7 @@ class RunState:
             self.scope[step_id] = output
             self.kept_bytes += size
 
-    def read(self, roots: Iterable[str]) -> tuple[JSONObject, tuple[str, ...]]:
+    def read_roots(self, roots: Iterable[str]) -> tuple[JSONObject, tuple[str, ...]]:
         """Return the values of these roots for a step, and those roots whose values are stored."""
         wanted = list(roots)
         names = [*wanted, *self.scope["steps"]] if "steps" in wanted else wanted

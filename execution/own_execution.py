@@ -79,7 +79,7 @@ class OwnExecution:
     impatient: bool = False
 
     @property
-    def of(self) -> VersionRef:
+    def version_ref(self) -> VersionRef:
         """The account, workflow and version of the run."""
         return self.row.of
 
@@ -224,7 +224,7 @@ def create_execution(
         request=run.request,
         size=run.size,
         stored=run.unloaded,
-        done=recorded.done(),
+        done=recorded.parse_steps(),
         items=recorded.items_done(),
         progress=read_progress(run.progress),
         queued_at=run.queued_at,

@@ -130,7 +130,7 @@ class RunExecutor:
                 request=run.request,
                 size=run.size,
                 stored=run.unloaded,
-                done=recorded.done(),
+                done=recorded.parse_steps(),
                 items=recorded.items_done(),
                 progress=read_progress(run.progress),
                 queued_at=run.queued_at,

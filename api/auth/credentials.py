@@ -48,7 +48,7 @@ class _Remembered:
     connection: int
 
 
-def presented(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+def find_credential(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return the credential in a request's headers: `Authorization: Bearer …` or `X-API-Key: …`.
 
     Raises:

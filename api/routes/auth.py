@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from api.context import context_of
-from api.deps import Caller, Services, ServicesDep, actor, authorised
+from api.deps import Caller, Services, ServicesDep, actor, require_scope
 from api.http import limits
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
@@ -24,7 +24,7 @@ from models.views import View
 
 router = APIRouter(prefix="/api/auth", tags=["auth"], route_class=StrictRoute)
 
-SessionCaller = Annotated[Caller, authorised(None, session_only=True)]
+SessionCaller = Annotated[Caller, require_scope(None, session_only=True)]
 Email = Annotated[str, StringConstraints(min_length=3, max_length=254)]
 Password = Annotated[str, StringConstraints(max_length=passwords.MAX_LENGTH)]
 NewPassword = Annotated[
@@ -122,7 +122,7 @@ async def register(body: Registration, request: Request, services: ServicesDep) 
             started = await _start(services, connection, account, context.client)
     except EmailTaken:
         raise Forbidden("registration_refused", "No account was made. Log in if you have one.") from None
-    await refusals.succeeded()
+    await refusals.uncount()
     return started
 
 
@@ -131,8 +131,8 @@ async def login(body: Login, request: Request, services: ServicesDep) -> Session
     """Log in. A wrong e-mail and a wrong password get the same answer."""
     client, email = context_of(request.scope).client, accounts.login_name(body.email)
     attempt = await _begin_login(services, request, limits.network_of(client), email)
-    account = await _verified(services, email, body.password)
-    await attempt.succeeded()
+    account = await _verify_password(services, email, body.password)
+    await attempt.uncount()
     async with services.database.transaction() as connection:
         return await _start(services, connection, account, client)
 
@@ -146,7 +146,7 @@ async def logout(request: Request, caller: SessionCaller, services: ServicesDep)
 
 
 @router.get("/me")
-async def me(caller: Annotated[Caller, authorised(None)], services: ServicesDep) -> Me:
+async def me(caller: Annotated[Caller, require_scope(None)], services: ServicesDep) -> Me:
     """Get the account and credential of this request."""
     async with services.database.connection() as connection:
         account = await accounts.get(connection, caller.account_id)
@@ -171,7 +171,7 @@ async def change_password(
     fits, _ = await passwords.verify(body.current_password, stored)
     if not fits:
         raise Forbidden("wrong_password", "The current password is not right.")
-    await attempt.succeeded()
+    await attempt.uncount()
     password_hash = await passwords.hash_password(body.new_password)
     async with services.database.transaction() as connection:
         await accounts.change_password(
@@ -200,7 +200,7 @@ async def _begin_login(services: Services, request: Request, network: str, email
     return attempt
 
 
-async def _verified(services: Services, email: str, password: str) -> Account:
+async def _verify_password(services: Services, email: str, password: str) -> Account:
     async with services.database.connection() as connection:
         found = await accounts.find_by_email(connection, email)
     account, stored = found or (None, None)

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from api.deps import Caller, Id, ServicesDep, actor, authorised
+from api.deps import Caller, Id, ServicesDep, actor, require_scope
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
@@ -20,8 +20,8 @@ from models.views import View
 
 router = APIRouter(prefix="/api/keys", tags=["keys"], route_class=StrictRoute)
 
-KeyManager = Annotated[Caller, authorised("keys")]
-Anyone = Annotated[Caller, authorised(None)]
+KeyManager = Annotated[Caller, require_scope("keys")]
+Anyone = Annotated[Caller, require_scope(None)]
 Permanent = Annotated[bool, Query(description="Remove its record too.")]
 
 

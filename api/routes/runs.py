@@ -14,8 +14,8 @@ from pydantic_core import PydanticCustomError
 
 import logs
 from api import saving
-from api.auth.credentials import presented
-from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
+from api.auth.credentials import find_credential
+from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.cursors import Limit, Page
 from api.http.idempotency import Idempotent, claim_of
 from api.http.large_answers import LargeAnswer, read_run, turn_of
@@ -31,7 +31,7 @@ from api.schemas.accepted_runs import (
 from api.schemas.resume_urls import with_resume_urls
 from api.streams import live_events
 from api.streams.run_events import stream
-from language.findings import called
+from language.findings import describe_named
 from models import audit
 from models.accounts import agents
 from models.audit import Actor, Target
@@ -50,17 +50,17 @@ _IDS_IN_A_NOTIFICATION = 200
 
 router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=StrictRoute)
 
-Author = Annotated[Caller, authorised("workflows")]
+Author = Annotated[Caller, require_scope("workflows")]
 Wait = Annotated[
     int | None,
     Query(ge=1, le=30, description="How many seconds to wait for the run's end; without it, none."),
 ]
 
 
-def _named(given: list[str]) -> list[Part]:
+def _parse_parts(given: list[str]) -> list[Part]:
     names = [name.strip() for text in given for name in text.split(",") if name.strip()]
     if unknown := dict.fromkeys(name for name in names if name not in PARTS):
-        told = ", ".join(called("part", name) for name in list(unknown)[:10])
+        told = ", ".join(describe_named("part", name) for name in list(unknown)[:10])
         message = f"A run has no {told}; there are: {', '.join(PARTS)}."
         raise PydanticCustomError("not_allowed", "{message}", {"message": message})
     return [part for part in PARTS if part in names]
@@ -68,7 +68,7 @@ def _named(given: list[str]) -> list[Part]:
 
 Included = Annotated[
     list[Part],
-    BeforeValidator(_named),
+    BeforeValidator(_parse_parts),
     Query(
         default_factory=list,
         description="What else to give of each run; several are parted by commas, or repeated.",
@@ -155,15 +155,15 @@ async def get_run(
     bytes, url}`: the URL has it.
     """
 
-    async def read(room: int) -> RunView:
+    async def load_run(room: int) -> RunView:
         async with services.database.connection() as connection:
             view = await runs.get(connection, caller.account_id, run_id, room=room)
         return with_resume_urls(services, view)
 
     async def make() -> bytes:
-        return to_json(await read(max_bytes))
+        return to_json(await load_run(max_bytes))
 
-    view = await read(min(max_bytes, SMALL))
+    view = await load_run(min(max_bytes, SMALL))
     if view.is_whole() or max_bytes <= SMALL:
         return Response(to_json(view), media_type="application/json")
     return LargeAnswer(turn_of(services, caller.account_id), make)
@@ -187,9 +187,9 @@ async def get_run_events(
         pulse = await runs.get_pulse(connection, caller.account_id, run_id)
     if pulse.ended and last_event_id == live_events.END_ID:
         return Response(status_code=204)
-    token = presented(request.scope["headers"]) or ""
+    token = find_credential(request.scope["headers"]) or ""
     place = services.streams.take(caller.account_id)
-    return live_events.streamed(place, stream(services, token, caller.account_id, run_id, last_event_id))
+    return live_events.stream_events(place, stream(services, token, caller.account_id, run_id, last_event_id))
 
 
 @router.post("/{run_id}/cancel", response_model=RunView)

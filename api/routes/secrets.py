@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints
 
-from api.deps import Caller, ServicesDep, actor, authorised
+from api.deps import Caller, ServicesDep, actor, require_scope
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
@@ -20,7 +20,7 @@ from services.signatures import flaw_of
 
 router = APIRouter(prefix="/api/workflows/secrets", tags=["secrets"], route_class=StrictRoute)
 
-Author = Annotated[Caller, authorised("workflows")]
+Author = Annotated[Caller, require_scope("workflows")]
 Force = Annotated[bool, Query(description="Delete it even if workflows use it.")]
 
 
@@ -98,7 +98,7 @@ async def store_secret(
         schemes = await secrets.signing_schemes(connection, caller.account_id, body.name)
         if flaw := next(filter(None, (flaw_of(scheme, body.value) for scheme in schemes)), None):
             raise Invalid([FieldError("/value", "weak_secret", flaw)])
-        stored = await secrets.put(
+        stored = await secrets.put_secret(
             connection, services.keyring, actor(request, caller), body.name, body.value
         )
     response.status_code = 201 if stored.is_new else 200

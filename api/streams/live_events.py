@@ -60,7 +60,7 @@ def digest_of(state: Sequence[Any]) -> str:
     return hashlib.blake2b(orjson.dumps(state), digest_size=12).hexdigest()
 
 
-def streamed(place: StreamSlot, events: AsyncGenerator[bytes]) -> StreamingResponse:
+def stream_events(place: StreamSlot, events: AsyncGenerator[bytes]) -> StreamingResponse:
     """Return the answer with these events; proxies must not buffer them. It releases the place at its end."""
     headers = {"X-Accel-Buffering": "no"}
     return SlotStream(place, events, media_type="text/event-stream", headers=headers)

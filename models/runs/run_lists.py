@@ -116,10 +116,10 @@ async def list_page(connection: Connection, account_id: UUID, query: RunQuery) -
     else:
         cursor = await connection.execute("select count(*)::int as total from " + found, wanted)
         total = row["total"] if (row := await cursor.fetchone()) else 0
-    return [_listed(head, parts.get(head["id"], {})) for head in heads], total
+    return [_make_listed_run(head, parts.get(head["id"], {})) for head in heads], total
 
 
-def _listed(head: Mapping[str, Any], parts: Mapping[str, Any]) -> ListedRun:
+def _make_listed_run(head: Mapping[str, Any], parts: Mapping[str, Any]) -> ListedRun:
     return ListedRun(**head_fields(head), **head["counts"], **parts)
 
 

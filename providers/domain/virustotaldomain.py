@@ -30,12 +30,12 @@ def parse(raw: Any) -> Fields:
     if not counts["malicious"] and not counts["suspicious"] and not counts["harmless"]:
         return {}  # no vendor has looked
     if counts["malicious"] >= _FEWEST_VERDICTS:
-        return fields | {"threat.malicious": True, "threat.categories": _called(told)}
+        return fields | {"threat.malicious": True, "threat.categories": _list_labels(told)}
     denied = counts["malicious"] == 0 and counts["suspicious"] == 0
     return fields | {"threat.malicious": False if denied else None}
 
 
-def _called(told: Any) -> list[str]:
+def _list_labels(told: Any) -> list[str]:
     verdicts = told.get("last_analysis_results", {}).values()
     names = {str(one["result"]).lower() for one in verdicts if one["category"] == "malicious"}
     return sorted(names - {"malicious"})

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from providers.sources.base import Evidence, Fields, RemoteSpec
-from providers.sources.rest import Get, Table, integer, mapped, number, rest, text
+from providers.sources.rest import Get, Table, integer, map_fields, number, rest, text
 from settings import Rate
 
 _COUNTS: Table = {
@@ -24,8 +24,8 @@ _REST: Table = {
 
 def parse(raw: Any) -> Fields:
     """Read an answer. Only zeros mean that no vendor has looked, or voted; they are left out."""
-    counts = mapped(_COUNTS, raw)
-    fields = mapped(_REST, raw) | (counts if any(counts.values()) else {})
+    counts = map_fields(_COUNTS, raw)
+    fields = map_fields(_REST, raw) | (counts if any(counts.values()) else {})
     if not fields["malware.reputation"] and not any(
         raw["data"]["attributes"].get("total_votes", {}).values()
     ):
