@@ -6,11 +6,10 @@ from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from api.auth.credentials import find_credential
 from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.idempotency import Idempotent, claim_of
@@ -115,7 +114,7 @@ async def get_job_events(
     request: Request,
     caller: Owner,
     services: ServicesDep,
-    last_event_id: Annotated[str | None, Header(description="Sent by a client that reconnects.")] = None,
+    last_event_id: live_events.LastEventId = None,
 ) -> Response:
     """Get the job as server-sent events, live, until it ends.
 
@@ -125,11 +124,14 @@ async def get_job_events(
     """
     async with services.database.connection() as connection:
         job = await jobs.get(connection, caller.account_id, job_id)
-    if job.completed_at is not None and last_event_id == live_events.END_ID:
-        return Response(status_code=204)
-    token = find_credential(request.scope["headers"]) or ""
-    place = services.streams.take(caller.account_id)
-    return live_events.stream_events(place, stream(services, token, caller.account_id, job_id, last_event_id))
+    return live_events.answer_stream(
+        services,
+        request,
+        caller.account_id,
+        last_event_id,
+        lambda token: stream(services, token, caller.account_id, job_id, last_event_id),
+        ended=job.completed_at is not None,
+    )
 
 
 @router.get(

@@ -39,6 +39,7 @@ from providers.websearch.kind import LIMIT, SHOWN, cut_results
 
 Reader = Annotated[Caller, require_scope("lookups")]
 
+# The routes that `_LookupRoute` answers without their functions, for requests that have a target alone.
 # Path → the kind of lookup, the field of the body with the target, and the limit that counts requests.
 _FREE_LOOKUPS = {
     "/api/agent/ip": ("ip", "ip", "ip"),
@@ -250,6 +251,7 @@ class Providers(BaseModel):
     )
 
 
+# `_LookupRoute` answers requests that have a target alone.
 @_mount_twice(
     "ip", "ip", dependencies=[limit_requests("ip")], responses=problems(*FREE), response_model=IpAnswer
 )
@@ -260,6 +262,7 @@ async def look_up_ip(
     return _make_response(await options.look_up(services, "ip", body.ip, payer=_unpaid(caller)))
 
 
+# `_LookupRoute` answers requests that have a target alone.
 @_mount_twice(
     "breaches",
     "breach",
@@ -285,6 +288,7 @@ async def look_up_email(
     return _make_response(await options.look_up(services, "email", body.email, payer=payer()))
 
 
+# `_LookupRoute` answers requests that have a target alone.
 @_mount_twice(
     "validate",
     "validate",

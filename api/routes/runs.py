@@ -7,14 +7,13 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import psycopg
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 import logs
 from api import saving
-from api.auth.credentials import find_credential
 from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.cursors import Limit, Page
 from api.http.idempotency import Idempotent, claim_of
@@ -175,7 +174,7 @@ async def get_run_events(
     request: Request,
     caller: Author,
     services: ServicesDep,
-    last_event_id: Annotated[str | None, Header(description="Sent by a client that reconnects.")] = None,
+    last_event_id: live_events.LastEventId = None,
 ) -> Response:
     """Get the run as server-sent events, live, until it ends.
 
@@ -185,11 +184,14 @@ async def get_run_events(
     """
     async with services.database.connection() as connection:
         pulse = await runs.get_pulse(connection, caller.account_id, run_id)
-    if pulse.ended and last_event_id == live_events.END_ID:
-        return Response(status_code=204)
-    token = find_credential(request.scope["headers"]) or ""
-    place = services.streams.take(caller.account_id)
-    return live_events.stream_events(place, stream(services, token, caller.account_id, run_id, last_event_id))
+    return live_events.answer_stream(
+        services,
+        request,
+        caller.account_id,
+        last_event_id,
+        lambda token: stream(services, token, caller.account_id, run_id, last_event_id),
+        ended=pulse.ended,
+    )
 
 
 @router.post("/{run_id}/cancel", response_model=RunView)
