@@ -15,7 +15,7 @@ from language.delays import write_time
 from language.items import failure_fails_run
 from language.progress import ItemWait, Progress, StepProgress
 from language.records import INLINE_BYTES, DoneStep, FailedAttempt, LiveStep, StepError
-from language.steps import ConditionStep, Step
+from language.steps import ConditionStep, Step, WaitStep, WorkflowStep
 
 
 @dataclass(frozen=True)
@@ -217,6 +217,30 @@ class RunState:
         else:
             self.scope[step_id] = output
             self.kept_bytes += size
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Return whether a step waits for an answer from outside."""
+        steps = (self._plan.steps[self._plan.position[step_id]] for step_id in self.under_way)
+        return any(isinstance(step, WorkflowStep | WaitStep) for step in steps)
+
+    def begin(self, step_id: str, now: datetime) -> StepUnderWay:
+        """Return the state of a step under way, which begins now if it has not begun."""
+        return self.under_way.setdefault(step_id, StepUnderWay(now))
+
+    def recheck_answers(self) -> None:
+        """End the waits for answers from outside, so that the steps check for them again."""
+        for step_id, under_way in self.under_way.items():
+            step = self._plan.steps[self._plan.position[step_id]]
+            if isinstance(step, WorkflowStep) and under_way.window is not None:
+                under_way.window.recheck_answers()
+            elif isinstance(step, WorkflowStep):
+                waits = under_way.items.items()
+                under_way.items = {
+                    item: wait.model_copy(update={"until": under_way.began}) for item, wait in waits
+                }
+            if isinstance(step, WorkflowStep | WaitStep):
+                under_way.until = None
 
     def read_roots(self, roots: Iterable[str]) -> tuple[JSONObject, tuple[str, ...]]:
         """Return the values of these roots for a step, and those roots whose values are stored."""
