@@ -246,7 +246,7 @@ class Database:
         except psycopg.Error:
             pass
         try:
-            connection = await self.dedicated()
+            connection = await self.connect_dedicated()
         except psycopg.Error:
             return False
         await connection.close()
@@ -268,7 +268,7 @@ class Database:
                         _SET, (["statement_timeout"], [_PARAMETERS["statement_timeout"]])
                     )
 
-    async def dedicated(self, *, parameters: Mapping[str, str] | None = None) -> Connection:
+    async def connect_dedicated(self, *, parameters: Mapping[str, str] | None = None) -> Connection:
         """Return a connection outside the pool, for use beyond a request. The caller closes it."""
         return await _Connection.connect(
             self.url,
@@ -312,7 +312,7 @@ class Notifier:
     async def _run(self) -> None:
         while True:
             try:
-                connection = await self._database.dedicated(parameters={"synchronous_commit": "off"})
+                connection = await self._database.connect_dedicated(parameters={"synchronous_commit": "off"})
                 async with connection:
                     await self._send(connection)
             except psycopg.Error as error:
@@ -372,7 +372,7 @@ class Listener:
             await asyncio.gather(former, return_exceptions=True)
         while True:
             try:
-                connection = await self._database.dedicated()
+                connection = await self._database.connect_dedicated()
                 async with connection:
                     for channel in self._handlers:
                         await connection.execute(SQL("listen {}").format(Identifier(channel)))

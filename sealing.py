@@ -60,14 +60,14 @@ class Keyring:
         root = self._roots[key_id or self._current]
         return HKDF(SHA256(), 32, salt=None, info=b"vedette/" + purpose.encode()).derive(root)
 
-    def derived(self, purpose: str) -> list[bytes]:
+    def derive_keys(self, purpose: str) -> list[bytes]:
         """Return the 32-byte keys for `purpose`, newest first: sign with the first, verify with any."""
         return [self.derive(purpose, key_id) for key_id in self._roots]
 
     @property
     def fingerprints(self) -> list[str]:
         """The fingerprints of the keys, newest first. A key cannot be computed from its fingerprint."""
-        return [key.hex()[:_FINGERPRINT_CHARACTERS] for key in self.derived("fingerprint")]
+        return [key.hex()[:_FINGERPRINT_CHARACTERS] for key in self.derive_keys("fingerprint")]
 
     @property
     def header(self) -> bytes:
@@ -112,11 +112,11 @@ def root_keys(settings: Settings, *, sealed_data_exists: bool) -> list[str]:
     """
     if settings.secret_key:
         keys = settings.secret_key.get_secret_value().split(",")
-        return _checked([key.strip() for key in keys if key.strip()], "VEDETTE_SECRET_KEY")
+        return _check_keys([key.strip() for key in keys if key.strip()], "VEDETTE_SECRET_KEY")
     path = settings.data / "secret.key"
     if path.exists():
         try:
-            return _checked(path.read_text(encoding="utf-8").split(), str(path))
+            return _check_keys(path.read_text(encoding="utf-8").split(), str(path))
         except OSError as error:
             raise StartError(f"{path} cannot be read: {error.strerror}.", ExitCode.SECRET_KEY) from None
     if sealed_data_exists:
@@ -139,7 +139,7 @@ def source_of_keys(settings: Settings) -> str:
     return "VEDETTE_SECRET_KEY" if settings.secret_key else str(settings.data / "secret.key")
 
 
-def _checked(keys: Iterable[str], source: str) -> list[str]:
+def _check_keys(keys: Iterable[str], source: str) -> list[str]:
     keys = list(keys)
     if not keys or any(len(key) < 32 for key in keys):
         raise StartError(f"{source}: every key needs at least 32 characters", ExitCode.SECRET_KEY)

@@ -199,7 +199,7 @@ class Parts:
         ]
 
     @asynccontextmanager
-    async def opened(self) -> AsyncGenerator[None]:
+    async def open_connections(self) -> AsyncGenerator[None]:
         """Connect the parts that have connections of their own, and watch these."""
         await self.recorder.open()
         await self.deliveries.open()
@@ -286,7 +286,7 @@ async def work(
     """
     client, parts = services.client, Parts(services)
     polling = Polling(lambda: _new_workers(services, parts, max_cached_workflows), parts.admission)
-    async with parts.opened():
+    async with parts.open_connections():
         await parts.claim_gate.check()
         schema = asyncio.create_task(_watch_schema(services.database, stop), name="schema")
         parts.start()
@@ -295,7 +295,7 @@ async def work(
         # Claimed work is done even while Temporal is away; Temporal gets it later.
         for one in parts.loops:
             one.start()
-        if away is not None and await _reached(client, prepare, stop, away):
+        if away is not None and await _wait_for_temporal(client, prepare, stop, away):
             await polling.start(stop.set)
         if not stop.is_set():
             _log.info("worker_ready")
@@ -365,7 +365,9 @@ async def _reach(client: Client, prepare: Prepare | None) -> str | None:
     return None
 
 
-async def _reached(client: Client, prepare: Prepare | None, stop: asyncio.Event, away: str | None) -> bool:
+async def _wait_for_temporal(
+    client: Client, prepare: Prepare | None, stop: asyncio.Event, away: str | None
+) -> bool:
     """Try until Temporal is there, at growing intervals; return whether it was before `stop` was set."""
     pause, address = _FIRST_PAUSE_SECONDS, client.service_client.config.target_host
     while away is not None and not stop.is_set():

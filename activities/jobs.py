@@ -31,7 +31,7 @@ from providers.lookup.result import LookupResult
 from providers.lookup.waiter import Waiter
 from sealing import Keyring
 from services import pacing
-from services.jobs import failed, found, limit_of
+from services.jobs import limit_of, record_answer, record_failure
 from temporal.starts import job_workflow_id
 from workflows.messages import FINISH_JOB, LOOK_UP_ROWS, ChunkResult
 
@@ -213,18 +213,18 @@ class _ChunkWork:
                 continue
             row.waits = self._wait(row, answer, 0.0) is not None
             if not row.waits:
-                known.append(self._recorded(row.wanted, answer))
+                known.append(self._make_record(row.wanted, answer))
                 if not len(known) % _WRITTEN_AT_ONCE:
                     await asyncio.sleep(0)
         return known
 
-    def _recorded(
+    def _make_record(
         self, wanted: TargetRow, result: LookupResult | DomainError, *, given_up: bool = False
     ) -> RowAnswer:
         count_sources(self._chunk.account_id, result)
         if isinstance(result, DomainError):
-            return failed(self._chunk, wanted, result, given_up=given_up)
-        return found(self._chunk, wanted, result, self._keyring, given_up=given_up)
+            return record_failure(self._chunk, wanted, result, given_up=given_up)
+        return record_answer(self._chunk, wanted, result, self._keyring, given_up=given_up)
 
     async def _look_up_some(self, due: deque[_Row], width: int) -> list[_Row]:
         """Look up each target, `width` at a time, until one meets a limit; return the remaining ones."""
@@ -246,7 +246,7 @@ class _ChunkWork:
 
     async def _look_up(self, row: _Row) -> bool:
         """Look up one target; return whether it is finished."""
-        async with self._places.taken(str(self._chunk.account_id)):
+        async with self._places.hold(str(self._chunk.account_id)):
             if self.over or self._open_at:  # may have changed while it waited for a place
                 row.due = self._open_at
                 return False
@@ -259,7 +259,7 @@ class _ChunkWork:
                 job_id, number = str(self._chunk.job_id), row.wanted.number
                 _log.error("row_not_looked_up", job_id=job_id, number=number, exc_info=error)
                 fault = DomainError("internal_error", "The answer made us fail.")
-                record = failed(self._chunk, row.wanted, fault)
+                record = record_failure(self._chunk, row.wanted, fault)
             if record is None:
                 return False
             if not record.given_up:
@@ -295,7 +295,7 @@ class _ChunkWork:
             row.asked |= _asked_of(result)
             return None
         given_up = self._wait(row, result, 0.0) is not None
-        return self._recorded(row.wanted, result, given_up=given_up)
+        return self._make_record(row.wanted, result, given_up=given_up)
 
     def _wait(self, row: _Row, result: LookupResult | DomainError, idle: float) -> tuple[float, bool] | None:
         """Return how long a target waits, and whether because of limits; None if its answer is complete."""

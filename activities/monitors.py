@@ -220,7 +220,7 @@ class ChunkLookup:
 
     async def _process_target(self, one: WaitingTarget, group: asyncio.TaskGroup) -> None:
         """Look up one target, then begin with more."""
-        async with self._places.taken(str(self._chunk.account_id)):
+        async with self._places.hold(str(self._chunk.account_id)):
             if not self.over:
                 found = await self._judge_target(one)
                 if found is not None and not await self._recorder.submit(found):

@@ -93,12 +93,12 @@ class OwnRunActivities:
             if execution is None:
                 async with self._database.connection() as connection:
                     over = await own_runs.find_end(connection, given.run_id)
-                return self._told(given, Todo([], over=over or "elsewhere"))
+                return self._release_if_left(given, Todo([], over=over or "elsewhere"))
             if execution.row.waits_until is not None:
-                return self._told(given, execution.wait_until(execution.row.waits_until))
+                return self._release_if_left(given, execution.wait_until(execution.row.waits_until))
             execution.impatient = True
             try:
-                return self._told(given, await self._go_on(execution, under_way))
+                return self._release_if_left(given, await self._go_on(execution, under_way))
             except StaleProgress:
                 continue
 
@@ -236,14 +236,14 @@ class OwnRunActivities:
 
     async def _go_on(self, execution: OwnExecution, under_way: list[CallName]) -> Todo:
         todo = await execution.advance(under_way)
-        self._failures.note(execution.of.account_id, failed=False)
+        self._failures.note(execution.version_ref.account_id, failed=False)
         if execution.version.trouble.may_stand:
-            await execution.version.prove(self._database, execution.of)
+            await execution.version.prove(self._database, execution.version_ref)
         if todo.over == "elsewhere":
             await self._append(execution)
         return todo
 
-    def _told(self, given: OwnRun, todo: Todo) -> Todo:
+    def _release_if_left(self, given: OwnRun, todo: Todo) -> Todo:
         if todo.over is not None or not todo.calls:
             self.on_left(given.run_id)
         return todo
@@ -260,7 +260,7 @@ class OwnRunActivities:
         if alone:
             kept = list(execution.unwritten)
             try:
-                return self._told(given, await self._go_on(execution, []))
+                return self._release_if_left(given, await self._go_on(execution, []))
             except StaleProgress:
                 execution.unwritten = kept
         # The record first: without it, the progress states that the call must be executed.

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator
 from temporalio.client import Client
 
 from api.auth import cookies
-from api.auth.credentials import Caller, Credentials, presented
+from api.auth.credentials import Caller, Credentials, find_credential
 from api.context import context_of
 from api.housekeeping import Housekeeping
 from api.stream_slots import StreamSlots
@@ -130,7 +130,7 @@ async def caller_of(request: Request) -> Caller:
     """
     context = context_of(request.scope)
     if context.caller is None:
-        credential = presented(request.scope["headers"])
+        credential = find_credential(request.scope["headers"])
         if credential is None or not credential.text:
             raise Unauthenticated("not_authenticated", "This needs a key or a session; see /auth.md.")
         services = services_of(request)
@@ -175,10 +175,10 @@ class Authorisation(SecurityBase):
         return caller
 
 
-def authorised(scope: str | None, *, session_only: bool = False, proven: bool = False) -> Any:
+def require_scope(scope: str | None, *, session_only: bool = False, proven: bool = False) -> Any:
     """Return the dependency that passes the caller to a route. Paths under /api/agent/ refuse sessions.
 
-    Use it as `caller: Annotated[Caller, authorised("workflows")]`.
+    Use it as `caller: Annotated[Caller, require_scope("workflows")]`.
 
     Args:
         scope: the scope that the caller needs; None for any valid credential.

@@ -33,7 +33,7 @@ async def check_login(services: Services, request: Request, email: str, password
     if renewed is not None:
         async with services.database.connection() as connection:
             await accounts.store_password(connection, account.id, renewed)
-    await attempt.succeeded()
+    await attempt.uncount()
     return account
 
 
@@ -52,7 +52,7 @@ async def check_password(services: Services, request: Request, caller: Caller, p
     fits, _ = await passwords.verify(password, stored)
     if not fits:
         raise Forbidden("wrong_password", "The current password is not right.")
-    await attempt.succeeded()
+    await attempt.uncount()
 
 
 async def _begin_login(services: Services, request: Request, network: str, email: str) -> limits.Attempt:

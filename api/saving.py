@@ -180,7 +180,7 @@ async def _replace(
             )
             wanted = await make_document(connection, current)
         submitted = SubmittedWorkflow(actor.account_id, wanted, automation_id)
-        checked = await _read(services, submitted, rules)
+        checked = await _read_submitted(services, submitted, rules)
         told = _with_differences(edit, current, checked)
         async with services.database.transaction() as connection:
             if told.changes.keys() - {"status", "restored"}:
@@ -206,7 +206,9 @@ def _with_differences(edit: Edit, current: CurrentWorkflow, checked: CheckedDefi
     return Edit(edit.action, edit.changes | changes, changed_fields(current.definition, definition))
 
 
-async def _read(services: Services, submitted: SubmittedWorkflow, rules: Rules | None) -> CheckedDefinition:
+async def _read_submitted(
+    services: Services, submitted: SubmittedWorkflow, rules: Rules | None
+) -> CheckedDefinition:
     if rules is not None:
         return await check(services, submitted, rules)
     document: JSONObject = dict(submitted.document)

@@ -54,7 +54,7 @@ class StreamSlots:
         return self._taken.total()
 
     @contextmanager
-    def taken(self, account_id: UUID) -> Generator[None]:
+    def hold(self, account_id: UUID) -> Generator[None]:
         """Take a place for the block. Raises the errors of `take`."""
         place = self.take(account_id)
         try:

@@ -133,7 +133,7 @@ class Claimer:
 
 async def measure(database: Database, target: RunTarget, rounds: int, *, snapshot: bool) -> str:
     """Return one line: the median and the 99th percentile of claims in the first and the last quarter."""
-    holder = await database.dedicated()
+    holder = await database.connect_dedicated()
     async with holder, database.connection() as connection:
         claimer = Claimer(connection)
         if snapshot:

@@ -28,8 +28,8 @@ import uvloop
 from fastapi import APIRouter, Request
 
 from api.app import create_app
-from api.deps import Caller, authorised
-from api.http.limits import limited
+from api.deps import Caller, require_scope
+from api.http.limits import limit_requests
 from api.http.protocol import BoundedHttp
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
@@ -63,17 +63,17 @@ async def without_credential(body: Nothing) -> Nothing:
 
 
 @router.post("/authenticated")
-async def authenticated(body: Nothing, caller: Annotated[Caller, authorised("lookups")]) -> Nothing:
+async def authenticated(body: Nothing, caller: Annotated[Caller, require_scope("lookups")]) -> Nothing:
     return body
 
 
-@router.post("/limited", dependencies=[limited("ip")])
-async def with_limiter(body: Nothing, caller: Annotated[Caller, authorised("lookups")]) -> Nothing:
+@router.post("/limited", dependencies=[limit_requests("ip")])
+async def with_limiter(body: Nothing, caller: Annotated[Caller, require_scope("lookups")]) -> Nothing:
     return body
 
 
-@router.post("/blocked", dependencies=[limited("breaches")])
-async def over_limit(body: Nothing, caller: Annotated[Caller, authorised("lookups")]) -> Nothing:
+@router.post("/blocked", dependencies=[limit_requests("breaches")])
+async def over_limit(body: Nothing, caller: Annotated[Caller, require_scope("lookups")]) -> Nothing:
     return body
 
 

@@ -75,19 +75,19 @@ def accounts_list(
 
     found = asyncio.run(list_accounts(database_url(connected_settings()), limit))
     if as_json:
-        told = [one | {"id": str(one["id"]), "created_at": _written(one["created_at"])} for one in found]
+        told = [one | {"id": str(one["id"]), "created_at": _write_time(one["created_at"])} for one in found]
         print(json.dumps({"accounts": told}, indent=2))
         return
     rows = [
         [str(one["id"]), one["email"], printable(one["name"]), f"{one['credits']:,}", f"{one['keys']:,}",
-         moment(_written(one["created_at"]))]
+         moment(_write_time(one["created_at"]))]
         for one in found
     ]  # fmt: skip
     head = ["id", "email", "name", "credits", "keys", "created"]
     print_table(head, rows, "There are no accounts.")
 
 
-def _written(time: datetime) -> str:
+def _write_time(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.client import connected
+from cli.client import connect_service
 from cli.printing import Json, duration, moment, print_rows, print_table, printable
 
 By = Literal["none", "workflow", "error_code", "source", "endpoint", "monitor"]
@@ -22,7 +22,7 @@ def stats(
     as_json: Json = False,
 ) -> None:
     """Show runs, lookups, deliveries, credits and changes of a time up to now."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = service.get("/api/stats", window=window, by=by)
     if as_json:
         print(json.dumps(found, indent=2))
@@ -55,7 +55,7 @@ def activity(
     """List what happened lately: failures, changes, approvals, ended jobs, changed workflows."""
     entries: list[dict[str, Any]] = []
     cursor: str | None = None
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         while len(entries) < limit:
             size = min(limit - len(entries), _PAGE)
             page = service.get("/api/activity", limit=size, cursor=cursor)

@@ -163,7 +163,7 @@ class Service:
 
 
 @contextmanager
-def connected(shown: Mapping[str, str]) -> Generator[Service]:
+def connect_service(shown: Mapping[str, str]) -> Generator[Service]:
     """Yield the service for the block.
 
     Args:

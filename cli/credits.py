@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.client import connected
+from cli.client import connect_service
 from cli.connecting import connected_settings, database_url
 from cli.errors import naming
 from cli.groups import new_group
@@ -24,7 +24,7 @@ _SHOWN = {"email": "EMAIL", "account": "EMAIL", "reference_taken": "--reference"
 @commands.command("show")
 def credits_show(as_json: Json = False) -> None:
     """Show the balance of the account whose key is used."""
-    with connected({}) as service:
+    with connect_service({}) as service:
         print_record(service.get("/api/credits"), as_json)
 
 

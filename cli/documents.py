@@ -46,7 +46,7 @@ class Document:
             pointer = pointer.rpartition("/")[0]
         return self.lines.get(pointer)
 
-    def told(self, pointer: str, message: str) -> str:
+    def locate(self, pointer: str, message: str) -> str:
         """Return a line for people: `file.yaml:12 steps[2].config.expression: what is wrong`."""
         line = self.line_of(pointer)
         where = f"{self.name}:{line}" if line else self.name
@@ -57,7 +57,9 @@ class Document:
 
     def refusal(self, errors: Sequence[Mapping[str, Any]], otherwise: str) -> BadInput:
         """Return the service's errors, each with its place in the file; `otherwise` if it names none."""
-        told = [self.told(one["pointer"], one["message"]) for one in errors if one.get("pointer") is not None]
+        told = [
+            self.locate(one["pointer"], one["message"]) for one in errors if one.get("pointer") is not None
+        ]
         return BadInput("\n".join(told) or f"{self.name}: {otherwise}")
 
 
@@ -203,7 +205,7 @@ def place_of(pointer: str) -> str:
     return place
 
 
-def written(value: Mapping[str, Any]) -> str:
+def write_yaml(value: Mapping[str, Any]) -> str:
     """Return a document as YAML, which `read_document` reads back unchanged."""
     import yaml
 

@@ -31,7 +31,7 @@ class Refused(BadInput):
         self.errors: list[dict[str, Any]] = problem.get("errors") or []
         self.details = problem
         found = [(_key_of(one, shown), str(one["message"])) for one in self.errors]
-        super().__init__(_named(found or [(self.code, str(problem.get("message")))], shown))
+        super().__init__(_write_errors(found or [(self.code, str(problem.get("message")))], shown))
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def naming(shown: Mapping[str, str]) -> Generator[None]:
         found = [(error.code, error.message)]
     else:
         return
-    raise BadInput(_named(found, shown))
+    raise BadInput(_write_errors(found, shown))
 
 
 def _key_of(error: Mapping[str, Any], shown: Mapping[str, str]) -> str:
@@ -63,7 +63,7 @@ def _key_of(error: Mapping[str, Any], shown: Mapping[str, str]) -> str:
     return error["code"] if not (field and field in shown) and error["code"] in shown else field
 
 
-def _named(found: Sequence[tuple[str, str]], shown: Mapping[str, str]) -> str:
+def _write_errors(found: Sequence[tuple[str, str]], shown: Mapping[str, str]) -> str:
     return "\n".join(f"{shown[field]}: {text}" if field in shown else text for field, text in found)
 
 

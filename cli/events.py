@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.client import Service, connected, part
+from cli.client import Service, connect_service, part
 from cli.errors import BadInput, Refused
 from cli.groups import new_group
 from cli.printing import Json, print_table, printable, short
@@ -57,14 +57,14 @@ def events_listen(
             receiver.secret = _checked_secret(secret)
             _wait(receiver.url)
             return
-        with connected(_SHOWN) as service, _webhook(service, receiver, url, type or ["*"]):
+        with connect_service(_SHOWN) as service, _webhook(service, receiver, url, type or ["*"]):
             _wait(url or receiver.url)
 
 
 @commands.command("types")
 def events_types(as_json: Json = False) -> None:
     """List the types of events."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = service.get("/api/webhooks/event-types")
     if as_json:
         print(json.dumps(found, indent=2))

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.client import Service, connected, part
+from cli.client import Service, connect_service, part
 from cli.errors import BadInput
 from cli.groups import new_group
 from cli.printing import Json, moment, print_data, print_record, print_table, printable
@@ -63,7 +63,7 @@ def jobs_run(
     given = {"type": type, "column": column, "name": name, "fields": fields}
     form = {field: value for field, value in given.items() if value is not None}
     upload = {"file": (Path(file.name).name, file.read(), "text/csv")}
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         job = service.call("POST", _PATH, data=form, files=upload)
         if wait:
             job = _follow_job(service, job)
@@ -73,7 +73,7 @@ def jobs_run(
     if as_json:
         print(json.dumps(job, indent=2))
     else:
-        print(_told(job))
+        print(_describe_job(job))
         if output is None or not wait:
             print(f"`vedette jobs results {job['id']}` gives what was found.")
     raise typer.Exit(0 if ended or not wait else 1)
@@ -85,7 +85,7 @@ def jobs_list(
 ) -> None:
     """List the bulk jobs of the account, newest first."""
     found: list[dict[str, Any]] = []
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         cursor: str | None = None
         while len(found) < limit:
             page = service.get(_PATH, limit=min(limit - len(found), _PAGE), cursor=cursor)
@@ -109,32 +109,32 @@ def jobs_list(
 @commands.command("show")
 def jobs_show(job_id: JobId, as_json: Json = False) -> None:
     """Show a job: its progress and its cost."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         print_record(service.get(_path(job_id)), as_json)
 
 
 @commands.command("watch")
 def jobs_watch(job_id: JobId, as_json: Json = False) -> None:
     """Watch a job until it ends. Exits with 1 if it was not completed."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         job = _follow_job(service, service.get(_path(job_id)))
-    print_data(job, _told(job), as_json)
+    print_data(job, _describe_job(job), as_json)
     raise typer.Exit(0 if job["status"] == "completed" else 1)
 
 
 @commands.command("cancel")
 def jobs_cancel(job_id: JobId, as_json: Json = False) -> None:
     """End a job now; finished rows stay, and are paid."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         job = service.post(f"{_path(job_id)}/cancel")
-    print_data(job, _told(job), as_json)
+    print_data(job, _describe_job(job), as_json)
 
 
 @commands.command("results")
 def jobs_results(job_id: JobId, output: Output = None, format: Written = "csv") -> None:
     """Write the rows of a job that has ended, with the result of each."""
     _check_writable(output)
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         _write_results(service, job_id, output, format)
 
 
@@ -191,7 +191,7 @@ class _Lines:
             print(f"{job['processed_rows']:,} of {job['total_rows']:,} rows", file=sys.stderr, flush=True)
 
 
-def _told(job: Mapping[str, Any]) -> str:
+def _describe_job(job: Mapping[str, Any]) -> str:
     counts = f"{job['processed_rows']:,} of {job['total_rows']:,} rows, {job['failed_rows']:,} failed"
     why = f" {printable(job['error']['message'])}" if job["error"] else ""
     return f"The job {job['id']} is {job['status']}: {counts}, {job['credits_used']:,} credits.{why}"

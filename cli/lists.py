@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import connected, part
+from cli.client import connect_service, part
 from cli.errors import BadInput
 from cli.groups import new_group
 from cli.printing import Json, moment, print_data, print_record, print_table, printable
-from cli.target_files import SHOWN, Column, CsvFile, imported, send_file
+from cli.target_files import SHOWN, Column, CsvFile, describe_import, send_file
 from cli.targets import Targets, TargetsFile, Type, naming_targets, read_targets
 from cli.workflow_lookup import find_list
 
@@ -34,14 +34,14 @@ def lists_create(
 ) -> None:
     """Create a list. Targets that do not fit its type are listed, and left out."""
     texts = read_targets(type, targets or [], targets_file)
-    with connected(_SHOWN) as service, naming_targets(texts):
+    with connect_service(_SHOWN) as service, naming_targets(texts):
         print_record(service.post("/api/lists", {"name": name, "type": type, "targets": texts}), as_json)
 
 
 @commands.command("list")
 def lists_list(type: Which = None, as_json: Json = False) -> None:
     """List the contact lists of the account, newest first."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = service.get("/api/lists", type=type)
     if as_json:
         print(json.dumps(found, indent=2))
@@ -62,7 +62,7 @@ def lists_list(type: Which = None, as_json: Json = False) -> None:
 @commands.command("show")
 def lists_show(contact_list: Named, as_json: Json = False) -> None:
     """Print the targets of a list, one a line."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = service.get(f"{_path(find_list(service, contact_list, 'ID|NAME'))}/targets")
     print_data(found, "\n".join(printable(target) for target in found), as_json)
 
@@ -72,9 +72,9 @@ def lists_add(
     contact_list: Named, targets: Targets = None, targets_file: TargetsFile = None, as_json: Json = False
 ) -> None:
     """Add targets to a list. Existing ones are ignored."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = find_list(service, contact_list, "ID|NAME")
-        texts = _given(found["type"], targets, targets_file)
+        texts = _read_targets(found["type"], targets, targets_file)
         done = service.post(f"{_path(found)}/targets", {"targets": texts})
     lines = [
         f"{done['added']:,} added, {done['duplicates']:,} there already, {len(done['invalid']):,} invalid."
@@ -86,10 +86,10 @@ def lists_add(
 @commands.command("import")
 def lists_import(contact_list: Named, file: CsvFile, column: Column = None, as_json: Json = False) -> None:
     """Add the targets of a CSV file to a list. Rows without a target are listed, and left out."""
-    with connected({**_SHOWN, **SHOWN}) as service:
+    with connect_service({**_SHOWN, **SHOWN}) as service:
         path = _path(find_list(service, contact_list, "ID|NAME"))
         done = send_file(service, path, file, column)
-    print_data(done, imported(done), as_json)
+    print_data(done, describe_import(done), as_json)
 
 
 @commands.command("remove")
@@ -97,9 +97,9 @@ def lists_remove(
     contact_list: Named, targets: Targets = None, targets_file: TargetsFile = None, as_json: Json = False
 ) -> None:
     """Remove targets from a list."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = find_list(service, contact_list, "ID|NAME")
-        texts = _given(found["type"], targets, targets_file)
+        texts = _read_targets(found["type"], targets, targets_file)
         done = service.call("DELETE", f"{_path(found)}/targets", json={"targets": texts})
     print_data(done, f"{done['deleted']:,} removed.", as_json)
 
@@ -107,14 +107,14 @@ def lists_remove(
 @commands.command("delete")
 def lists_delete(contact_list: Named, as_json: Json = False) -> None:
     """Delete a list with its targets. Monitors that watch it pause."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = find_list(service, contact_list, "ID|NAME")
         service.call("DELETE", _path(found))
     text = f"The list {printable(found['name'])} ({found['id']}) is deleted."
     print_data({"id": found["id"], "deleted": True}, text, as_json)
 
 
-def _given(type: str, targets: list[str] | None, file: typer.FileBinaryRead | None) -> list[str]:
+def _read_targets(type: str, targets: list[str] | None, file: typer.FileBinaryRead | None) -> list[str]:
     texts = read_targets(type, targets or [], file)
     if not texts:
         raise BadInput("--targets: Give at least one target, or a file of them by --targets-file.")

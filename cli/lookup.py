@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.client import connected
+from cli.client import connect_service
 from cli.errors import BadInput
 from cli.printing import Json, print_table, printable
 
@@ -72,7 +72,7 @@ def lookup(
         if value is not None and option not in takes:
             raise BadInput(f"--{option}: A lookup of kind {kind} has no such option.")
         body |= {} if value is None else {option: value}
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         query = {"fields": fields, "nocache": "1" if fresh else None}
         answer = service.post(f"/api/agent/{path}", body, **query)
     if as_json:

@@ -9,11 +9,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from cli.client import Service, connected, part
+from cli.client import Service, connect_service, part
 from cli.errors import BadInput, Refused
 from cli.groups import new_group
 from cli.printing import Json, moment, print_data, print_record, print_table, printable, short
-from cli.target_files import SHOWN, Column, CsvFile, imported, send_file
+from cli.target_files import SHOWN, Column, CsvFile, describe_import, send_file
 from cli.targets import Targets, TargetsFile, Type, naming_targets, read_targets
 from cli.workflow_lookup import find_list, find_monitor
 
@@ -67,7 +67,7 @@ def monitors_create(
     body: dict[str, Any] = {"monitor_type": type, "timezone": timezone, **_when_chosen(frequencies, cron)}
     if tracked_fields is not None:
         body["tracked_fields"] = [field.strip() for field in tracked_fields.split(",")]
-    with connected(_SHOWN) as service, naming_targets(texts):
+    with connect_service(_SHOWN) as service, naming_targets(texts):
         if watched:
             found = find_list(service, watched, "--list")
             body |= {"name": found["name"], "data_source_type": "list", "data_source_ref": found["id"]}
@@ -82,7 +82,7 @@ def monitors_create(
 @commands.command("list")
 def monitors_list(as_json: Json = False) -> None:
     """List the monitors of the account, newest first."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = service.get("/api/monitors")
     if as_json:
         print(json.dumps(found, indent=2))
@@ -98,7 +98,7 @@ def monitors_list(as_json: Json = False) -> None:
 @commands.command("show")
 def monitors_show(monitor: Named, as_json: Json = False) -> None:
     """Show a monitor, and which of its sources answer."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = service.get(_path(service, monitor))
     if as_json:
         print(json.dumps(found, indent=2))
@@ -121,7 +121,7 @@ def monitors_run(
     as_json: Json = False,
 ) -> None:
     """Look all targets of a monitor up now."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         path = _path(service, monitor)
         run_path = f"{path}/runs/{service.post(f'{path}/run')['run_id']}"
         found, pause = service.get(run_path), _LOOK_SECONDS
@@ -129,36 +129,36 @@ def monitors_run(
             time.sleep(pause)
             pause = min(1.5 * pause, _LONGEST_LOOK_SECONDS)
             found = service.get(run_path)
-    print_data(found, _told(found), as_json)
+    print_data(found, _describe_run(found), as_json)
     raise typer.Exit(1 if wait and found["status"] != "completed" else 0)
 
 
 @commands.command("import")
 def monitors_import(monitor: Named, file: CsvFile, column: Column = None, as_json: Json = False) -> None:
     """Add the targets of a CSV file to a monitor. Rows without a target are listed, and left out."""
-    with connected({**_SHOWN, **SHOWN}) as service:
+    with connect_service({**_SHOWN, **SHOWN}) as service:
         done = send_file(service, _path(service, monitor), file, column)
-    print_data(done, imported(done), as_json)
+    print_data(done, describe_import(done), as_json)
 
 
 @commands.command("pause")
 def monitors_pause(monitor: Named, as_json: Json = False) -> None:
     """Stop a monitor's runs by its calendar."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         print_record(service.post(f"{_path(service, monitor)}/pause"), as_json)
 
 
 @commands.command("resume")
 def monitors_resume(monitor: Named, as_json: Json = False) -> None:
     """Restart a monitor's runs by its calendar."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         print_record(service.post(f"{_path(service, monitor)}/resume"), as_json)
 
 
 @commands.command("delete")
 def monitors_delete(monitor: Named, as_json: Json = False) -> None:
     """Delete a monitor, with its runs and their results."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         deleted = service.call("DELETE", _path(service, monitor))
     print_data(deleted, f"The monitor {printable(monitor)} is deleted.", as_json)
 
@@ -173,7 +173,7 @@ def monitors_results(
     as_json: Json = False,
 ) -> None:
     """Show the results of a run: all answers for programs, the changes for people."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         path = _path(service, monitor)
         found = _results(service, path, run_id or _last_run(service, path), changes)
         if as_json:
@@ -210,7 +210,7 @@ def _when(monitor: Mapping[str, Any]) -> str:
     return when if monitor["timezone"] == "UTC" else f"{when} {monitor['timezone']}"
 
 
-def _told(run: Mapping[str, Any]) -> str:
+def _describe_run(run: Mapping[str, Any]) -> str:
     counts = f"{run['processed_records']:,} of {run['total_records']:,} targets"
     if run["completed_at"] is None:
         waits = f" It waits for its sources until {moment(run['resumes_at'])}." if run["resumes_at"] else ""

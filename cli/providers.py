@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import connected
+from cli.client import connect_service
 from cli.printing import Json, print_table, printable
 
 
@@ -18,7 +18,7 @@ def providers(
     as_json: Json = False,
 ) -> None:
     """List the sources of lookups: which are on, and whether their terms allow commercial use."""
-    with connected({}) as service:
+    with connect_service({}) as service:
         rows: list[dict[str, Any]] = service.get("/api/providers")["providers"]
     chosen = [one for one in rows if kind in (None, one["kind"])]
     if as_json:

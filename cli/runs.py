@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.client import Service, connected, part
+from cli.client import Service, connect_service, part
 from cli.errors import BadInput
 from cli.groups import new_group
 from cli.printing import Json, duration, moment, print_data, print_rows, print_table, printable, short
@@ -52,7 +52,7 @@ def runs_list(
         "status": status, "trigger": trigger, "error_code": error_code, "step": step,
         "parent_run_id": parent, "since": since, "until": until,
     }  # fmt: skip
-    with connected({**_SHOWN, "not_found": "--workflow"}) as service:
+    with connect_service({**_SHOWN, "not_found": "--workflow"}) as service:
         workflow_id = find_workflow(service, workflow, "--workflow")["id"] if workflow else None
         found: list[dict[str, Any]] = []
         cursor: str | None = None
@@ -79,14 +79,14 @@ def runs_list(
 @commands.command("show")
 def runs_show(run_id: RunId, as_json: Json = False) -> None:
     """Show a run: its steps, their durations, the reason of a failure, and the result."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         print_run(service.get(_path(run_id)), as_json)
 
 
 @commands.command("watch")
 def runs_watch(run_id: RunId, as_json: Json = False) -> None:
     """Watch a run until it ends. Exits with 1 if it was not completed."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         end_with(follow(service, run_id, aloud=not as_json), as_json)
 
 
@@ -105,7 +105,7 @@ def runs_retry(
     """Run it again, as a new run that reuses the finished steps of this one."""
     given = {"from_step": from_step, "version": version}
     body = {name: value for name, value in given.items() if value is not None}
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         started = service.post(f"{_path(run_id)}/retry", body)
         if wait:
             end_with(follow(service, started["run_id"], aloud=False), as_json)
@@ -115,7 +115,7 @@ def runs_retry(
 @commands.command("cancel")
 def runs_cancel(run_id: RunId, as_json: Json = False) -> None:
     """End a run now. One that has ended stays as it is."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         run = service.post(f"{_path(run_id)}/cancel")
     print_data(run, f"The run {run['id']} is {run['status']}.", as_json)
 
@@ -140,7 +140,7 @@ def follow(service: Service, run_id: str, *, aloud: bool) -> dict[str, Any]:
 def _say(steps: Sequence[Mapping[str, Any]], said: dict[str, str]) -> None:
     """Print the states of steps that have changed."""
     for step in steps:
-        if said.get(step["id"], "pending") != (now := _told(step)):
+        if said.get(step["id"], "pending") != (now := _describe_step(step)):
             said[step["id"]] = now
             print(f"{printable(step['id'])}  {now}", file=sys.stderr, flush=True)
 
@@ -208,7 +208,7 @@ def _items(counted: Mapping[str, Any]) -> str:
     return f"{counted['items_failed']:,} of {total:,} items failed" if total else ""
 
 
-def _told(step: Mapping[str, Any]) -> str:
+def _describe_step(step: Mapping[str, Any]) -> str:
     """Return the state of a step, with the reason."""
     if step["status"] == "pending":
         return "pending"

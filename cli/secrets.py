@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cli.client import connected
+from cli.client import connect_service
 from cli.connecting import connected_settings, database_url, open_keyring
 from cli.errors import BadInput
 from cli.groups import new_group
@@ -37,7 +37,7 @@ def secrets_set(name: Name, as_json: Json = False) -> None:
             value = sys.stdin.buffer.read().decode().removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
             raise BadInput("standard input: This is not UTF-8 text.") from None
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         stored = service.post(_PATH, {"name": name, "value": value})
     print_data(stored, f"The secret {stored['name']} is stored; write {{{{ secrets.{name} }}}}.", as_json)
 
@@ -45,7 +45,7 @@ def secrets_set(name: Name, as_json: Json = False) -> None:
 @commands.command("list")
 def secrets_list(as_json: Json = False) -> None:
     """List the names of the secrets, and how many workflows use each. Values are never shown."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = service.get(_PATH)
     if as_json:
         print(json.dumps(found, indent=2))
@@ -61,7 +61,7 @@ def secrets_delete(
     as_json: Json = False,
 ) -> None:
     """Delete a secret."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         body = {"name": name, **({"force": True} if force else {})}
         deleted = service.call("DELETE", _PATH, json=body)
     print_data(deleted, f"The secret {name} is deleted.", as_json)

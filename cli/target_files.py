@@ -31,7 +31,7 @@ def send_file(service: Service, path: str, file: typer.FileBinaryRead, column: s
     return service.call("POST", f"{path}/targets/import", data=fields, files=upload)
 
 
-def imported(done: Mapping[str, Any]) -> str:
+def describe_import(done: Mapping[str, Any]) -> str:
     """Return the result of an import, for people."""
     lines = [
         f"{done['rows']:,} rows, targets in {printable(done['column'])}: {done['added']:,} added,"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import Service, connected, part
+from cli.client import Service, connect_service, part
 from cli.groups import new_group
 from cli.printing import Json, print_data
 from cli.workflow_lookup import find_workflow
@@ -37,11 +37,11 @@ def uploads_send(
 ) -> None:
     """Start a run for each row of a file: all rows, or none."""
     upload = {"file": (Path(file.name).name, file.read(), "text/csv")}
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = find_workflow(service, workflow, "ID|NAME")
         sent = service.call("POST", f"/api/workflows/{part(str(found['id']))}/upload", files=upload)
         batch = _get(service, sent["batch_id"])
-        batch = _ended(service, batch) if wait else batch
+        batch = _wait_for_batch(service, batch) if wait else batch
     _print(batch, as_json)
     raise typer.Exit(1 if wait and batch["runs_completed"] < batch["runs_total"] else 0)
 
@@ -49,18 +49,18 @@ def uploads_send(
 @commands.command("show")
 def uploads_show(batch_id: BatchId, as_json: Json = False) -> None:
     """Show the progress of an upload."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         _print(_get(service, batch_id), as_json)
 
 
 @commands.command("cancel")
 def uploads_cancel(batch_id: BatchId, as_json: Json = False) -> None:
     """End the unfinished runs of an upload."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         _print(service.post(f"{_path(batch_id)}/cancel"), as_json)
 
 
-def _ended(service: Service, batch: dict[str, Any]) -> dict[str, Any]:
+def _wait_for_batch(service: Service, batch: dict[str, Any]) -> dict[str, Any]:
     pause = _LOOK_SECONDS
     while batch["completed_at"] is None:
         time.sleep(pause)

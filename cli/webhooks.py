@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import connected, part
+from cli.client import connect_service, part
 from cli.groups import new_group
 from cli.printing import Json, print_data, print_record, print_table, printable
 from cli.workflow_lookup import find_webhook
@@ -33,14 +33,14 @@ def webhooks_create(
     """Create a webhook. Its signing secret is shown this once."""
     body: dict[str, Any] = {"url": url, "events": events or ["*"]}
     body |= {} if description is None else {"description": description}
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         print_record(service.post("/api/webhooks", body), as_json)
 
 
 @commands.command("list")
 def webhooks_list(as_json: Json = False) -> None:
     """List the webhooks of the account, newest first."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = service.get("/api/webhooks")
     if as_json:
         print(json.dumps(found, indent=2))
@@ -56,7 +56,7 @@ def webhooks_list(as_json: Json = False) -> None:
 @commands.command("test")
 def webhooks_test(webhook: Named, as_json: Json = False) -> None:
     """Send a signed `webhook.test` now. Exits with 1 if it was not delivered."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = find_webhook(service, webhook, "ID|URL")
         delivery = service.post("/api/webhooks/test", {"id": found["id"]})
     print_record(delivery, as_json)
@@ -66,7 +66,7 @@ def webhooks_test(webhook: Named, as_json: Json = False) -> None:
 @commands.command("rotate-secret")
 def webhooks_rotate(webhook: Named, as_json: Json = False) -> None:
     """Make a new signing secret, shown this once. Both sign for a day."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = find_webhook(service, webhook, "ID|URL")
         print_record(service.post(f"{_path(found)}/rotate-secret", {}), as_json)
 
@@ -74,7 +74,7 @@ def webhooks_rotate(webhook: Named, as_json: Json = False) -> None:
 @commands.command("delete")
 def webhooks_delete(webhook: Named, as_json: Json = False) -> None:
     """Delete a webhook. Its pending deliveries are dropped."""
-    with connected(_SHOWN) as service:
+    with connect_service(_SHOWN) as service:
         found = find_webhook(service, webhook, "ID|URL")
         service.call("DELETE", _path(found))
     text = f"The webhook to {printable(found['url'])} ({found['id']}) is deleted."

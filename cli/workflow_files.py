@@ -11,11 +11,11 @@ from uuid import UUID
 
 import typer
 
-from cli.client import Service, connected, part
-from cli.documents import Document, NoDocument, read_document, written
+from cli.client import Service, connect_service, part
+from cli.documents import Document, NoDocument, read_document, write_yaml
 from cli.errors import BadInput, Refused
 from cli.printing import Json, printable
-from cli.workflow_lookup import find_monitor, find_workflow, named
+from cli.workflow_lookup import find_by_name, find_monitor, find_workflow
 from cli.workflows import SHOWN, Named, commands
 from language.references import NOBODY, Reference, replace_names
 
@@ -49,11 +49,11 @@ def workflows_validate(
         print(json.dumps({"valid": not report.errors} | found, indent=2))
     else:
         for one in report.errors:
-            print(document.told(one.pointer, one.message))
+            print(document.locate(one.pointer, one.message))
         if not report.errors:
             print("The workflow is valid.")
         for one in report.warnings:
-            print(document.told(one.pointer, f"warning: {one.message}"))
+            print(document.locate(one.pointer, f"warning: {one.message}"))
     raise typer.Exit(1 if report.errors else 0)
 
 
@@ -74,7 +74,7 @@ def workflows_apply(
     _refuse_repeats(documents)
     done: list[dict[str, Any]] = []
     wrong: list[str] = []
-    with connected(SHOWN) as service:
+    with connect_service(SHOWN) as service:
         for document in documents:
             try:
                 done.append(_apply(service, document, dry_run))
@@ -103,11 +103,11 @@ def workflows_export(
     """Print a workflow as the file that `apply` takes."""
     if as_yaml and as_json:
         raise BadInput("--yaml: Give one of --yaml and --json.")
-    with connected(SHOWN) as service:
+    with connect_service(SHOWN) as service:
         found = find_workflow(service, workflow, "ID|NAME")
         exported = service.get(f"/api/workflows/{found['id']}/export")
     is_json = as_json or (not as_yaml and output is not None and output.suffix == ".json")
-    text = json.dumps(exported, indent=2, ensure_ascii=False) + "\n" if is_json else written(exported)
+    text = json.dumps(exported, indent=2, ensure_ascii=False) + "\n" if is_json else write_yaml(exported)
     if output is None:
         print(text, end="")
         return
@@ -131,7 +131,7 @@ def _readable(file: typer.FileBinaryRead) -> Document:
     if not isinstance(value, dict):
         raise BadInput(f"{document.name}: A workflow is an object.")
     if not isinstance(document.value.get("name"), str):
-        raise BadInput(document.told("/name", "A workflow needs a name."))
+        raise BadInput(document.locate("/name", "A workflow needs a name."))
     return document
 
 
@@ -156,20 +156,20 @@ def _apply(service: Service, document: Document, dry_run: bool) -> dict[str, Any
         if current is None:
             diff = _diff({}, wanted)
             if dry_run:
-                return _checked(service, document, wanted, {"action": "created", "id": None, "diff": diff})
+                return _check_file(service, document, wanted, {"action": "created", "id": None, "diff": diff})
             made = service.post("/api/workflows", wanted)
-            return _done("created", made)
+            return _report_action("created", made)
         path = f"/api/workflows/{part(str(current['id']))}"
         exported = service.get(f"{path}/export")
         wanted = {**_defaults(), "status": exported["status"], **wanted}
         before, after = _comparable(exported), _comparable(_with_ids(service, wanted))
         if before is not None and before == after:
-            return _done("unchanged", current)
+            return _report_action("unchanged", current)
         if dry_run:
-            found = _done("updated", current) | {"diff": _diff(exported, wanted)}
-            return _checked(service, document, wanted, found)
+            found = _report_action("updated", current) | {"diff": _diff(exported, wanted)}
+            return _check_file(service, document, wanted, found)
         headers = {"If-Match": f'"v{current["version"]}"'}
-        return _done("updated", service.call("PATCH", path, json=wanted, headers=headers))
+        return _report_action("updated", service.call("PATCH", path, json=wanted, headers=headers))
     except Refused as refused:
         raise document.refusal(refused.errors, str(refused)) from None
 
@@ -194,15 +194,17 @@ def _current(service: Service, document: Document) -> dict[str, Any] | None:
         try:
             return service.get(f"/api/workflows/{part(str(document.value['id']))}")
         except Refused:
-            raise BadInput(document.told("/id", "There is no such workflow; leave the id out.")) from None
-    found = named(service, document.value["name"].strip())
+            raise BadInput(document.locate("/id", "There is no such workflow; leave the id out.")) from None
+    found = find_by_name(service, document.value["name"].strip())
     if len(found) > 1:
         ids = ", ".join(str(one["id"]) for one in found)
-        raise BadInput(document.told("/name", f"Several workflows have this name; add the id of one: {ids}."))
+        raise BadInput(
+            document.locate("/name", f"Several workflows have this name; add the id of one: {ids}.")
+        )
     return found[0] if found else None
 
 
-def _checked(
+def _check_file(
     service: Service, document: Document, wanted: dict[str, Any], found: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the previewed action, if the service accepts the file."""
@@ -212,7 +214,7 @@ def _checked(
     return found | {"warnings": report["warnings"]}
 
 
-def _done(action: str, workflow: dict[str, Any]) -> dict[str, Any]:
+def _report_action(action: str, workflow: dict[str, Any]) -> dict[str, Any]:
     names = ("id", "name", "version", "status", "webhook_url")
     known = {name: workflow.get(name) for name in names}
     return {"action": action, **known, "warnings": workflow.get("warnings") or []}
@@ -245,7 +247,7 @@ def _comparable(document: dict[str, Any], *, brief: bool = False) -> dict[str, A
 def _diff(before: dict[str, Any], after: dict[str, Any]) -> str:
     """Return the changes, line by line as YAML."""
     read = [_comparable(one, brief=True) or one for one in (before, after)]
-    old, new = (written(one).splitlines() if one else [] for one in read)
+    old, new = (write_yaml(one).splitlines() if one else [] for one in read)
     lines = list(unified_diff(old, new, lineterm="", n=2))[2:]
     return "\n".join(printable(line) for line in lines if not line.startswith("@@"))
 
@@ -261,7 +263,7 @@ def _tell(document: Document, found: dict[str, Any], dry_run: bool) -> None:
         to = f" to version {version}" if action == "updated" else f" ({found['id']})"
         print(f"{document.name}: {name} {action}{to}")
     for one in found["warnings"]:
-        print(document.told(one["pointer"], f"warning: {one['message']}"))
+        print(document.locate(one["pointer"], f"warning: {one['message']}"))
 
 
 def _name(file: typer.FileBinaryRead) -> str:

@@ -26,7 +26,7 @@ def find_workflow(service: Service, id_or_name: str, shown: str) -> dict[str, An
     """
     if _ID.fullmatch(id_or_name):
         return service.get(f"/api/workflows/{part(id_or_name)}")
-    return _only(named(service, id_or_name), "workflow", shown)
+    return _only(find_by_name(service, id_or_name), "workflow", shown)
 
 
 def find_monitor(service: Service, id_or_name: str, shown: str) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def _only(named: Iterable[dict[str, Any]], noun: str, shown: str) -> dict[str, A
     return found[0]
 
 
-def named(service: Service, name: str) -> list[dict[str, Any]]:
+def find_by_name(service: Service, name: str) -> list[dict[str, Any]]:
     """Return all workflows with a name."""
     return [one for one in all_workflows(service) if one["name"] == name]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.client import connected, part
+from cli.client import connect_service, part
 from cli.documents import read_document
 from cli.errors import BadInput, Refused
 from cli.groups import new_group
@@ -39,7 +39,7 @@ def workflows_list(
     as_json: Json = False,
 ) -> None:
     """List the workflows of the account, newest first."""
-    with connected(SHOWN) as service:
+    with connect_service(SHOWN) as service:
         found = list(all_workflows(service, status))
     if as_json:
         print(json.dumps({"workflows": found, "total": len(found)}, indent=2))
@@ -56,7 +56,7 @@ def workflows_list(
 @commands.command("show")
 def workflows_show(workflow: Named, as_json: Json = False) -> None:
     """Show a workflow."""
-    with connected(SHOWN) as service:
+    with connect_service(SHOWN) as service:
         found = service.get(_path(find_workflow(service, workflow, "ID|NAME")))
     shown = found if as_json else {name: value for name, value in found.items() if name != "steps"}
     print_record(shown, as_json)
@@ -79,7 +79,7 @@ def workflows_run(
 ) -> None:
     """Start a run of a workflow."""
     body = {"input": read_input(input, "--input")}
-    with connected(SHOWN) as service:
+    with connect_service(SHOWN) as service:
         started = service.post(f"{_path(find_workflow(service, workflow, 'ID|NAME'))}/run", body)
         if wait or watch:
             end_with(follow(service, started["run_id"], aloud=watch), as_json)
@@ -108,7 +108,7 @@ def workflows_test(
         body["steps"] = value["steps"]
     if mocks is not None:
         body["mocks"] = read_input(mocks, "--mocks")
-    with connected(SHOWN) as service:
+    with connect_service(SHOWN) as service:
         path = f"{_path(find_workflow(service, workflow, 'ID|NAME'))}/test"
         try:
             run = service.post(path, body)
@@ -137,7 +137,7 @@ def workflows_copy(
         body["name"] = name
     if secret:
         body["secrets"] = {one: _read_secret(one) for one in secret}
-    with connected(
+    with connect_service(
         {"template_id": "TEMPLATE", "name": "--name", "secrets": "--secret", "secret_exists": "--secret"}
     ) as service:
         made = service.post("/api/workflows", body)
@@ -176,7 +176,7 @@ def workflows_delete(
     as_json: Json = False,
 ) -> None:
     """Delete a workflow. Its runs stay readable, and continue."""
-    with connected(SHOWN) as service:
+    with connect_service(SHOWN) as service:
         found = find_workflow(service, workflow, "ID|NAME")
         deleted = service.call("DELETE", _path(found), params={"cancel_runs": cancel_runs})
     print_data(deleted, f"The workflow {printable(found['name'])} ({found['id']}) is deleted.", as_json)
@@ -206,7 +206,7 @@ def read_input(given: str | None, option: str) -> Any:
 
 
 def _set_status(workflow: str, status: Status, as_json: bool) -> None:
-    with connected(SHOWN) as service:
+    with connect_service(SHOWN) as service:
         found = find_workflow(service, workflow, "ID|NAME")
         if found["status"] != status:  # each change makes a version
             found = service.call("PATCH", _path(found), json={"status": status})

@@ -83,7 +83,7 @@ class DispatchLoop(ABC):
         if self._held_back:
             self._wake.set()
 
-    def _heard(self, _payload: str) -> None:
+    def _on_notification(self, _payload: str) -> None:
         self._wake.set()
 
     @abstractmethod
@@ -134,7 +134,7 @@ class DispatchLoop(ABC):
         return min(young) + _START_SECONDS if len(young) >= _STARTS_IN_FLIGHT else None
 
     def _spawn_start(self, name: str, start: Coroutine[Any, Any, None]) -> None:
-        def done(task: asyncio.Task[None]) -> None:
+        def log_failure(task: asyncio.Task[None]) -> None:
             del self._starts[task]
             self._wake.set()
             if not task.cancelled() and (error := task.exception()):
@@ -142,7 +142,7 @@ class DispatchLoop(ABC):
 
         task = asyncio.create_task(start, name=f"start {name}")
         self._starts[task] = asyncio.get_running_loop().time()
-        task.add_done_callback(done)
+        task.add_done_callback(log_failure)
 
     def _begin_chore(
         self, name: str, work: Coroutine[Any, Any, object], seconds: float = ASK_SECONDS
@@ -202,7 +202,7 @@ class WorkflowLoop(DispatchLoop, Generic[Claimed]):
             name: of the task, for people who inspect a process.
             table: the rows that have the workflows.
         """
-        super().__init__(services.database, dict.fromkeys(channels, self._heard), name)
+        super().__init__(services.database, dict.fromkeys(channels, self._on_notification), name)
         self._table = table
         self._client = services.client
         self._claim_gate = services.claim_gate

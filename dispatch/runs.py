@@ -79,7 +79,7 @@ class Dispatcher(DispatchLoop):
         database, client = services.database, services.client
         super().__init__(
             database,
-            {worker_channel(worker_id): self._heard, CANCELLED_CHANNEL: self._heard_of_cancels},
+            {worker_channel(worker_id): self._on_notification, CANCELLED_CHANNEL: self._heard_of_cancels},
             "dispatcher",
         )
         # A separate pool, because it does not wait for the disk: if a crash of the database loses a claim,
@@ -138,7 +138,7 @@ class Dispatcher(DispatchLoop):
             if self._handing.has(run_id) or self._watch.knows(run_id):
                 self._begin_chore(f"cancel {run_id}", self._handing.cancel(run_id))
 
-    def _heard(self, payload: str) -> None:
+    def _on_notification(self, payload: str) -> None:
         for account_id in parse_ids(payload):
             if self._has_little(account_id) and len(self._newcomers) < _MOST_NEWCOMERS:
                 self._newcomers[account_id] = None
@@ -146,7 +146,7 @@ class Dispatcher(DispatchLoop):
             # The notification reaches another worker that has room, if there is one.
             self._passed_on_at = now
             self._notifier.notify(QUEUED_CHANNEL, payload)
-        super()._heard(payload)
+        super()._on_notification(payload)
 
     def _published_room(self) -> int:
         fit = self._claim_gate.is_open and not (self._lag.is_too_long or self._drains or self._stopping)

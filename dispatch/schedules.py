@@ -62,7 +62,7 @@ class ScheduleDispatcher(DispatchLoop):
             monitors: accept the runs that Schedules of monitors have missed.
             schedules: accept the runs that Schedules of workflows have missed.
         """
-        super().__init__(database, {CHANGED_CHANNEL: self._heard}, "schedule dispatcher")
+        super().__init__(database, {CHANGED_CHANNEL: self._on_notification}, "schedule dispatcher")
         self._client = client
         of_monitors, of_workflows = SCHEDULED
         self._kinds = (

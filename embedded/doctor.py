@@ -28,7 +28,7 @@ from providers.datasets.installed import Installed
 from providers.lookup.source_status import name_unknown
 from providers.registry import KINDS
 from sealing import Keyring, root_keys, source_of_keys
-from services.operator.connections import check_database, check_temporal, masked
+from services.operator.connections import check_database, check_temporal, mask_password
 from settings import Settings, StartError
 
 State = Literal["ok", "warning", "broken"]
@@ -59,24 +59,24 @@ async def examine(settings: Settings) -> list[Finding]:
     database_url = settings.database_url.get_secret_value() if settings.database_url else None
     stack = folder.running(settings.data)
     findings = [_python(), _data_folder(settings.data), _stack(stack)]
-    findings.append(await _guarded("database", lambda: _database(database_url, settings.data)))
+    findings.append(await _run_check("database", lambda: _database(database_url, settings.data)))
     usable = database_url if database_url and findings[-1].state == "ok" else None
     if usable:
-        findings.append(await _guarded("schema", lambda: _schema(usable)))
+        findings.append(await _run_check("schema", lambda: _schema(usable)))
         if findings[-1].state == "ok":
-            findings.append(await _guarded("history", lambda: _history(usable)))
-            findings.append(await _guarded("connections", lambda: _connections(usable)))
-        findings.append(await _guarded("clock", lambda: _clock(usable)))
-        findings.append(await _guarded("workers", lambda: _workers(usable)))
-    findings.append(await _guarded("secret key", lambda: _secret_key(settings, usable)))
-    findings.append(await _guarded("temporal", lambda: _temporal(settings)))
+            findings.append(await _run_check("history", lambda: _history(usable)))
+            findings.append(await _run_check("connections", lambda: _connections(usable)))
+        findings.append(await _run_check("clock", lambda: _clock(usable)))
+        findings.append(await _run_check("workers", lambda: _workers(usable)))
+    findings.append(await _run_check("secret key", lambda: _secret_key(settings, usable)))
+    findings.append(await _run_check("temporal", lambda: _temporal(settings)))
     findings.append(_lookup_data(settings))
     if settings.commercial:
         findings.append(_commercial_use(settings))
-    return findings if stack is None or stack.ready else [_awaited(one) for one in findings]
+    return findings if stack is None or stack.ready else [_mark_starting(one) for one in findings]
 
 
-async def _guarded(part: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
+async def _run_check(part: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
     try:
         return await look()
     except StartError as error:
@@ -113,7 +113,7 @@ def _stack(running: RunningStack | None) -> Finding:
     return Finding("stack", "warning", f"{text}, and is still starting", remedy)
 
 
-def _awaited(finding: Finding) -> Finding:
+def _mark_starting(finding: Finding) -> Finding:
     """Return the finding for a stack that is still starting, whose last parts are not broken but missing."""
     if finding.part not in ("workers", "temporal") or finding.state != "broken":
         return finding
@@ -125,7 +125,7 @@ async def _database(url: str | None, data: Path) -> Finding:
         programs = cluster.reachable(cluster.binaries(), cluster.account(data.absolute() / "postgres"))
         return Finding("database", "ok", f"not running; Postgres {cluster.MAJOR} is in {programs}")
     await check_database(url)
-    return Finding("database", "ok", f"answers at {masked(url)}")
+    return Finding("database", "ok", f"answers at {mask_password(url)}")
 
 
 async def _connect(url: str) -> psycopg.AsyncConnection[DictRow]:

@@ -80,7 +80,7 @@ def refresh_credentials(settings: Settings) -> Credentials | None:
     """
     path, header = credentials_file(settings.data), header_file(settings.data)
     try:
-        found = _read(path)
+        found = _read_credentials(path)
         if found is None:
             header.unlink(missing_ok=True)
             return None
@@ -93,7 +93,7 @@ def refresh_credentials(settings: Settings) -> Credentials | None:
     return found
 
 
-def _read(path: Path) -> Credentials | None:
+def _read_credentials(path: Path) -> Credentials | None:
     try:
         found: Any = json.loads(path.read_bytes())
         credentials = Credentials(**found)

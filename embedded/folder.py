@@ -72,14 +72,14 @@ def prepare(data: Path) -> Path:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         names = set(os.listdir(data))
     except OSError as error:
-        raise _refused(data, f"cannot be used: {error.strerror}") from None
+        raise _folder_error(data, f"cannot be used: {error.strerror}") from None
     if not os.access(data, os.W_OK | os.X_OK):
-        raise _refused(data, "is not writable")
+        raise _folder_error(data, "is not writable")
     strangers = sorted(name for name in names - _HARMLESS if not name.startswith("."))
     if strangers and not names & _OURS:
-        raise _refused(data, f"holds other things ({', '.join(strangers[:3])}) and nothing of vedette's")
+        raise _folder_error(data, f"holds other things ({', '.join(strangers[:3])}) and nothing of vedette's")
     if os.geteuid() != 0 and (owner := data.stat().st_uid) != os.geteuid():
-        raise _refused(data, f"belongs to another user (uid {owner})")
+        raise _folder_error(data, f"belongs to another user (uid {owner})")
     free = shutil.disk_usage(data).free
     if free < LEAST_FREE_BYTES:
         needed = LEAST_FREE_BYTES // 1024**2
@@ -90,7 +90,7 @@ def prepare(data: Path) -> Path:
     return data
 
 
-def _refused(data: Path, problem: str) -> StartError:
+def _folder_error(data: Path, problem: str) -> StartError:
     return StartError(
         f"The data folder {data} {problem}. Choose another one with VEDETTE_DATA.", ExitCode.DATA_FOLDER
     )
@@ -105,7 +105,7 @@ def lock(data: Path) -> TextIO:
     try:
         file = (data / "stack.lock").open("a+", encoding="utf-8")
     except OSError as error:
-        raise _refused(data, f"cannot be used: {error.strerror}") from None
+        raise _folder_error(data, f"cannot be used: {error.strerror}") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -128,7 +128,7 @@ def record(data: Path, stack: RunningStack) -> None:
     write_private(data / "stack.json", json.dumps(asdict(stack), indent=2) + "\n")
 
 
-def recorded(data: Path) -> RunningStack | None:
+def read_record(data: Path) -> RunningStack | None:
     """Return the record in `stack.json`, whether or not that stack still runs.
 
     Raises:
@@ -151,7 +151,7 @@ def recorded(data: Path) -> RunningStack | None:
 
 def running(data: Path) -> RunningStack | None:
     """Return the stack that runs on this folder now, if any."""
-    stack = recorded(data.expanduser().absolute())
+    stack = read_record(data.expanduser().absolute())
     return stack if stack and stack.command and command_line(stack.pid) == stack.command else None
 
 

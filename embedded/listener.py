@@ -41,7 +41,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def inherited() -> socket.socket | None:
+def inherit_listener() -> socket.socket | None:
     """Return the listening socket that a supervisor passed as standard input, like inetd; else None."""
     if not stat.S_ISSOCK(os.fstat(0).st_mode):
         return None

@@ -152,7 +152,7 @@ class Stack:
 
     async def _stop_leftovers(self) -> None:
         """Stop the processes of a stack whose supervisor was killed, because they would hold the port."""
-        before = folder.recorded(self._data)
+        before = folder.read_record(self._data)
         if before is not None:
             async with self._report.during("vedette", "stopping what an earlier stack left running"):
                 await asyncio.gather(
@@ -195,7 +195,7 @@ class Stack:
         )
         self._database.set()
         for number in range(self._settings.api_processes):
-            name = _numbered("api", number)
+            name = _number_name("api", number)
             self._apis.append(self._program(name, "api", stdin=self._listener))
         await self._start_programs(self._apis)
         async with self._report.during("vedette", "waiting for the API"):
@@ -215,7 +215,7 @@ class Stack:
         assert self._record is not None
         self._record = replace(self._record, temporal_ui=ui)
         for number in range(self._settings.worker_processes):
-            self._workers.append(self._program(_numbered("worker", number), "worker"))
+            self._workers.append(self._program(_number_name("worker", number), "worker"))
         await self._start_programs(self._workers)
 
     async def _start_temporal(self) -> str | None:
@@ -388,5 +388,5 @@ async def _both(*coroutines: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _numbered(name: str, number: int) -> str:
+def _number_name(name: str, number: int) -> str:
     return name if number == 0 else f"{name}-{number + 1}"

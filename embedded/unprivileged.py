@@ -70,7 +70,7 @@ class Access:
             held = Path(f"/proc/self/fd/{self._held[folder]}")
             if self._passes(held):
                 return held
-        raise self._refused(folder)
+        raise self._folder_error(folder)
 
     def python(self, arguments: Sequence[str]) -> Program:
         """Return the program with which the user starts `vedette` with these arguments.
@@ -93,19 +93,19 @@ class Access:
         prefix, base = Path(sys.prefix), Path(sys.base_prefix)
         python = self.path(prefix) / Path(sys.executable).relative_to(prefix)
         home, code, executable = self.path(base), self.path(_CODE), None
-        environment = {"PYTHONPATH": _joined(code, os.environ.get("PYTHONPATH"))}
+        environment = {"PYTHONPATH": _join_paths(code, os.environ.get("PYTHONPATH"))}
         if home != base:
             # The packages too: a Python started by this one does not detect its virtual environment.
             packages = self.path(prefix) / Path(sysconfig.get_path("purelib")).relative_to(prefix)
             environment["PYTHONPATH"] += f":{packages}"
             executable = home / Path(os.path.realpath(sys.executable)).relative_to(base.resolve())
             environment["PYTHONHOME"] = str(home)
-            environment["LD_LIBRARY_PATH"] = _joined(home / "lib", os.environ.get("LD_LIBRARY_PATH"))
+            environment["LD_LIBRARY_PATH"] = _join_paths(home / "lib", os.environ.get("LD_LIBRARY_PATH"))
         program = Program([str(python), _main(code)], executable, environment)
         tried = self._run([*program.command, "--help"], executable=executable, environment=environment)
         if tried.returncode != 0:
             words = tried.stderr.decode(errors="replace").strip().splitlines()
-            raise self._refused(_CODE, words[-1] if words else f"exit code {tried.returncode}")
+            raise self._folder_error(_CODE, words[-1] if words else f"exit code {tried.returncode}")
         return program
 
     def environment(self, data: Path) -> dict[str, str]:
@@ -144,7 +144,7 @@ class Access:
         )
         return cast("subprocess.CompletedProcess[bytes]", done)
 
-    def _refused(self, folder: Path, reason: str = "") -> StartError:
+    def _folder_error(self, folder: Path, reason: str = "") -> StartError:
         assert self.user is not None
         return StartError(
             f"Started as root, vedette runs its parts as the user {self.user.pw_name}, who cannot use"
@@ -217,7 +217,7 @@ def let_pass(folder: Path) -> None:
         folder.chmod(mode | 0o011)
 
 
-def _joined(first: Path, others: str | None) -> str:
+def _join_paths(first: Path, others: str | None) -> str:
     return f"{first}:{others}" if others else str(first)
 
 

@@ -7,11 +7,12 @@ the time, execute its calls, return their outcomes, store its records. A run nee
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from engine.calls import AttemptResult, Call, CallKind, JSONObject, item_output, unevaluated_attempt
+from engine.call_builder import CallBuilder, call_kind
+from engine.calls import AttemptResult, Call, JSONObject, item_output, unevaluated_attempt
 from engine.inline import Inline
 from engine.plan import Plan
 from engine.records import Records, size_of, with_attempt
@@ -19,7 +20,7 @@ from engine.retries import next_call_at, wait_deadline
 from engine.state import RunInput, RunState, StepUnderWay, StepWait
 from engine.window import Window
 from language import delays
-from language.delays import written
+from language.delays import write_time
 from language.expressions import ExpressionError
 from language.items import error_of, item_fails_step
 from language.progress import Progress
@@ -35,10 +36,6 @@ from language.steps import (
     WaitStep,
     WorkflowStep,
 )
-
-_CALLS: dict[str, CallKind] = {
-    "webhook": "send", "wait": "collect", "workflow": "run_child", "remember": "remember", "emit": "emit"
-}  # fmt: skip
 
 
 class RunEnd(NamedTuple):
@@ -65,23 +62,14 @@ class Driver:
         self._plan = plan
         self._items_done = run.items
         self._state = RunState(plan, run, workflow)
+        self._calls = CallBuilder(plan, self._state)
         self._inline = Inline(self._state)
         self._records = Records(run.run_id, plan.position)
         self.recheck_answers()
 
     def recheck_answers(self) -> None:
         """Make the next `advance` check again for answers that the run waits for."""
-        for step_id, under_way in self._state.under_way.items():
-            step = self._plan.steps[self._plan.position[step_id]]
-            if isinstance(step, WorkflowStep) and under_way.window is not None:
-                under_way.window.recheck_answers()
-            elif isinstance(step, WorkflowStep):
-                waits = under_way.items.items()
-                under_way.items = {
-                    item: wait.model_copy(update={"until": under_way.began}) for item, wait in waits
-                }
-            if isinstance(step, WorkflowStep | WaitStep):
-                under_way.until = None
+        self._state.recheck_answers()
 
     def advance(self, now: datetime) -> list[Call]:
         """Do all work that is possible now; return the calls to begin.
@@ -116,7 +104,10 @@ class Driver:
         elif call.kind == "decide":
             under_way.calling = False
             under_way.decided = outcome.error is None and bool(outcome.output)
-            self._take_decision(step, outcome, now)
+            if outcome.error is not None:
+                self._settle(step, outcome, now)
+            elif not under_way.decided:
+                self._state.settle(step.id, "skipped")
         elif under_way.window is not None:
             self._take_item(call, under_way, under_way.window, outcome, now)
         else:
@@ -161,10 +152,7 @@ class Driver:
     @property
     def waits_for_others(self) -> bool:
         """Return whether a step waits for an answer from outside."""
-        return any(
-            isinstance(self._plan.steps[self._plan.position[step_id]], WorkflowStep | WaitStep)
-            for step_id in self._state.under_way
-        )
+        return self._state.waits_for_others
 
     @property
     def wakes_at(self) -> datetime | None:
@@ -180,7 +168,7 @@ class Driver:
         """Return whether a step has begun and is not done."""
         return step_id in self._state.under_way
 
-    def called(self, record: StepRecord) -> bool:
+    def makes_call(self, record: StepRecord) -> bool:
         """Return whether a record is of a step that reaches outside: repeating it needs another call."""
         return isinstance(self._plan.steps[record.position], CallingStep)
 
@@ -225,7 +213,7 @@ class Driver:
             elif under_way.until is not None and under_way.until <= now and self._state.error is None:
                 step = self._plan.steps[self._plan.position[step_id]]
                 if isinstance(step, DelayStep):
-                    self._settle(step, AttemptResult(None, {"until": written(under_way.until)}), now)
+                    self._settle(step, AttemptResult(None, {"until": write_time(under_way.until)}), now)
                 else:
                     under_way.until = None
 
@@ -244,10 +232,10 @@ class Driver:
             return self._begin_delay(step, now)
         if isinstance(step, IteratingStep) and step.for_each is not None:
             return self._begin_items(step, now)
-        under_way = self._under_way(step, now)
+        under_way = self._state.begin(step.id, now)
         under_way.attempts = under_way.attempts + 1 if isinstance(step, CallingStep) else 1
         under_way.calling = True
-        call = self._call(step, _CALLS.get(step.type, "look_up"))
+        call = self._calls.build(step, call_kind(step))
         if isinstance(step, WaitStep):
             call = replace(call, expired=now >= wait_deadline(step, under_way.began))
         return [call]
@@ -261,22 +249,13 @@ class Driver:
             self._settle(step, unevaluated_attempt(problem), now)
             return []
         if found is None:
-            under_way = self._under_way(step, now)
+            under_way = self._state.begin(step.id, now)
             under_way.calling, under_way.decided = True, False
-            return [self._call(step, "decide", roots=roots)]
+            return [self._calls.build(step, "decide", roots=roots)]
         if found[0]:
             return None
         self._state.settle(step.id, "skipped")
         return []
-
-    def _take_decision(self, step: Step, outcome: AttemptResult, now: datetime) -> None:
-        if outcome.error is not None:
-            self._settle(step, outcome, now)
-        elif not outcome.output:
-            self._state.settle(step.id, "skipped")
-
-    def _under_way(self, step: Step, now: datetime) -> StepUnderWay:
-        return self._state.under_way.setdefault(step.id, StepUnderWay(now))
 
     def _evaluate(self, step: ConditionStep | TransformStep, now: datetime) -> list[Call]:
         roots = (*self._plan.reads[step.id], *self._plan.iterates[step.id])
@@ -287,9 +266,9 @@ class Driver:
             self._settle(step, unevaluated_attempt(problem, read.value), now)
             return []
         if found is None:
-            under_way = self._under_way(step, now)
+            under_way = self._state.begin(step.id, now)
             under_way.attempts, under_way.calling = under_way.attempts + 1, True
-            return [self._call(step, "evaluate")]
+            return [self._calls.build(step, "evaluate")]
         self._settle(step, AttemptResult(read.value, found[0], items=read.items), now)
         return []
 
@@ -305,18 +284,18 @@ class Driver:
         return self._prepare(step, now) if found is None else self._delay_until(step, found[0], now)
 
     def _delay_until(self, step: DelayStep, until: Any, now: datetime) -> list[Call]:
-        under_way = self._under_way(step, now)
+        under_way = self._state.begin(step.id, now)
         try:
             under_way.until = delays.end_of(step.config, until, under_way.began)
         except ExpressionError as problem:
             self._settle(step, unevaluated_attempt(problem), now)
             return []
         if under_way.until <= now:
-            self._settle(step, AttemptResult(None, {"until": written(under_way.until)}), now)
+            self._settle(step, AttemptResult(None, {"until": write_time(under_way.until)}), now)
         return []
 
     def _begin_items(self, step: CallingStep | WorkflowStep, now: datetime) -> list[Call]:
-        under_way = self._under_way(step, now)
+        under_way = self._state.begin(step.id, now)
         if under_way.window is None:
             try:
                 roots = self._plan.iterates[step.id]
@@ -349,40 +328,14 @@ class Driver:
             )
 
     def _item_calls(self, step: Step, under_way: StepUnderWay, window: Window) -> list[Call]:
-        kind = _CALLS.get(step.type, "look_up")
+        kind = call_kind(step)
         begun = window.begin_items()
-        return [self._call(step, kind, attempt, item, value) for item, attempt, value in begun]
+        return [self._calls.build(step, kind, attempt, item, value) for item, attempt, value in begun]
 
     def _prepare(self, step: Step, now: datetime) -> list[Call]:
-        under_way = self._under_way(step, now)
+        under_way = self._state.begin(step.id, now)
         under_way.calling = True
-        return [self._call(step, "prepare")]
-
-    def _call(
-        self, step: Step, kind: CallKind, attempt: int = 0, item: int | None = None, value: Any = None,
-        roots: tuple[str, ...] | None = None,
-    ) -> Call:  # fmt: skip
-        under_way = self._state.under_way[step.id]
-        if roots is None:
-            iterated = self._plan.iterates[step.id] if item is None else ()
-            roots = tuple(dict.fromkeys((*self._plan.reads[step.id], *iterated)))
-        output_of = self._state.find_last_completed(self._plan.awaits.get(step.id, ()))
-        if output_of is not None and kind == "send":
-            roots = tuple(dict.fromkeys((*roots, output_of)))
-        scope, stored = self._state.read(roots)
-        timeout = step.timeout if isinstance(step, CallingStep) else None
-        return Call(
-            kind=kind,
-            step=step,
-            attempt=attempt or max(1, under_way.attempts),
-            scope=scope if item is None else {**scope, "item": value},
-            stored=stored,
-            started_at=under_way.began,
-            item=item,
-            deadline=None if timeout is None else under_way.began + timedelta(seconds=timeout),
-            output_of=output_of,
-            items_total=0 if item is None or under_way.window is None else under_way.window.tally.total,
-        )
+        return [self._calls.build(step, "prepare")]
 
     # ---- taking
 

@@ -20,7 +20,7 @@ from engine.plan import Plan
 from engine.state import RunInput
 from language import step_evaluation
 from language.definition import Definition
-from language.delays import written
+from language.delays import write_time
 from language.expressions import JSON, Budget, ExpressionError
 from language.records import INLINE_BYTES, StepError, StepRecord
 from language.steps import (
@@ -171,7 +171,7 @@ class DryRun:
             )
 
     @contextmanager
-    def _charged(self, budget: Budget) -> Generator[Budget]:
+    def _lend_budget(self, budget: Budget) -> Generator[Budget]:
         """Yield a budget within both `budget` and that of the dry run, and charge its use to the latter."""
         least = Budget(min(budget.nodes_left, self._nodes_left + 1), budget.output_left)
         before = least.nodes_left
@@ -186,13 +186,13 @@ class DryRun:
         """Return the outcome of a call without reaching outside."""
         step = call.step
         self._step = step.id
-        scope = call.complete_scope({name: self._stored(name) for name in call.stored})
+        scope = call.complete_scope({name: self._get_output(name) for name in call.stored})
         seen = step_evaluation.Seen()
         try:
             if call.kind in ("decide", "prepare"):
-                return self._prepared(call, scope)
+                return self._prepare_step(call, scope)
             if isinstance(step, ConditionStep | TransformStep):
-                with self._charged(step_evaluation.budget_of(step)) as budget:
+                with self._lend_budget(step_evaluation.budget_of(step)) as budget:
                     output = step_evaluation.evaluate(step, scope, budget, seen)
                 return AttemptResult(seen.value, output, items=seen.items)
             assert not isinstance(step, DelayStep), "what a delay needs is prepared"
@@ -200,13 +200,13 @@ class DryRun:
         except ExpressionError as problem:
             return unevaluated_attempt(problem, seen.value)
 
-    def _stored(self, name: str) -> JSON:
+    def _get_output(self, name: str) -> JSON:
         return self._given[name] if name in self._given else self._records[name].output
 
-    def _prepared(self, call: Call, scope: Mapping[str, JSON]) -> AttemptResult:
+    def _prepare_step(self, call: Call, scope: Mapping[str, JSON]) -> AttemptResult:
         """Return the data that a step needs to begin."""
         step = call.step
-        with self._charged(Budget()) as budget:
+        with self._lend_budget(Budget()) as budget:
             if call.kind == "decide":
                 return AttemptResult(None, step_evaluation.decide(step, scope, budget))
             if isinstance(step, DelayStep):
@@ -222,7 +222,7 @@ class DryRun:
             message = f"A dry run has at most {MAX_CALLS} lookups, requests and other calls of steps."
             return failed_attempt("too_many_calls", message)
         self._calls_left -= 1
-        sent, answer = self._asked(step, scope, output_of)
+        sent, answer = self._ask_question(step, scope, output_of)
         output = self._mocks[step.id] if step.id in self._mocks else answer()
         return (
             AttemptResult(sent, error=output)
@@ -230,15 +230,15 @@ class DryRun:
             else AttemptResult(sent, output)
         )
 
-    def _asked(
+    def _ask_question(
         self, step: _Attempted, scope: Mapping[str, JSON], output_of: str | None
     ) -> tuple[JSON, Callable[[], JSON | StepError]]:
         """Return the question, as shown in the step's input, and a function that answers it."""
         if isinstance(step, WebhookStep):
-            request = self._rendered(step, scope, output_of)
+            request = self._render_request(step, scope, output_of)
             return request._asdict(), lambda: self._answers.refuse_request(request) or _sample_answer(step)
-        now = written(self._clock())
-        with self._charged(Budget()) as budget:
+        now = write_time(self._clock())
+        with self._lend_budget(Budget()) as budget:
             if isinstance(step, WaitStep):
                 asked = step.config.model_dump(include={"timeout", "on_timeout"})
                 asked |= step_evaluation.prompt_of(step.config, scope, budget)
@@ -260,7 +260,7 @@ class DryRun:
         asked = {"workflow_id": str(step.config.workflow_id), "input": given}
         return asked, lambda: self._answers.refuse_child(step, given) or {"sample": True}
 
-    def _rendered(self, step: WebhookStep, scope: Mapping[str, JSON], output_of: str | None) -> Request:
+    def _render_request(self, step: WebhookStep, scope: Mapping[str, JSON], output_of: str | None) -> Request:
         """Return the request, with a mask for every secret and for every resume URL."""
         hidden: JSONObject = dict(self._secrets)
         if step.id in self._plan.resume_urls:
@@ -268,7 +268,7 @@ class DryRun:
             hidden["run"] = {**cast(JSONObject, scope["run"]), "resume_urls": urls}
         with ExitStack() as charges:
             return RequestTemplates(step.config).render(
-                {**scope, **hidden}, lambda: charges.enter_context(self._charged(Budget())), output_of
+                {**scope, **hidden}, lambda: charges.enter_context(self._lend_budget(Budget())), output_of
             )
 
     # ---- what it shows
@@ -280,7 +280,7 @@ class DryRun:
             if record.item is not None:
                 self._items.setdefault(record.step_id, {})[record.item] = record
             else:
-                self._records[record.step_id] = self._shown(record)
+                self._records[record.step_id] = self._show_record(record)
             self._bytes_left -= len(orjson.dumps([record.input, record.output]))
             if self._bytes_left < 0:
                 raise _TooMuch(
@@ -288,7 +288,7 @@ class DryRun:
                     f" ({MAX_BYTES // 1024**2} MiB). Try fewer steps, or a smaller input."
                 )
 
-    def _shown(self, record: StepRecord) -> StepRecord:
+    def _show_record(self, record: StepRecord) -> StepRecord:
         """Return the record with its items gathered, and without delays, because none has really passed."""
         now = self._now()
         update: dict[str, Any] = {

@@ -43,7 +43,7 @@ class Inline:
         Raises:
             ExpressionError: from the evaluation.
         """
-        scope, stored = self._state.read(roots)
+        scope, stored = self._state.read_roots(roots)
         if stored or self._left <= 0:
             return None
         budget = Budget(self._left)

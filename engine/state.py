@@ -11,11 +11,11 @@ from uuid import UUID
 from engine.calls import JSONObject
 from engine.plan import Plan
 from engine.window import Window
-from language.delays import written
+from language.delays import write_time
 from language.items import failure_fails_run
 from language.progress import ItemWait, Progress, StepProgress
 from language.records import INLINE_BYTES, DoneStep, FailedAttempt, LiveStep, StepError
-from language.steps import ConditionStep, Step
+from language.steps import ConditionStep, Step, WaitStep, WorkflowStep
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class RunState:
         self.scope: JSONObject = {
             "run": {
                 "id": str(run.run_id),
-                "queued_at": written(run.queued_at or run.started_at),
-                "started_at": written(run.started_at),
+                "queued_at": write_time(run.queued_at or run.started_at),
+                "started_at": write_time(run.started_at),
             },
             "workflow": workflow,
             "steps": {},
@@ -145,12 +145,12 @@ class RunState:
                 return
             if step.id in self.statuses or any(n not in self.statuses for n in self._plan.needs[step.id]):
                 continue
-            if self._skipped(step.id):
+            if self._is_skipped(step.id):
                 self.settle(step.id, "skipped")
             else:
                 yield step
 
-    def _skipped(self, step_id: str) -> bool:
+    def _is_skipped(self, step_id: str) -> bool:
         """Return whether the step is on a branch not taken, or depends on a condition that ended the run."""
         if any(need in self._stopped for need in self._plan.needs[step_id]):
             self._stopped.add(step_id)
@@ -218,7 +218,31 @@ class RunState:
             self.scope[step_id] = output
             self.kept_bytes += size
 
-    def read(self, roots: Iterable[str]) -> tuple[JSONObject, tuple[str, ...]]:
+    @property
+    def waits_for_others(self) -> bool:
+        """Return whether a step waits for an answer from outside."""
+        steps = (self._plan.steps[self._plan.position[step_id]] for step_id in self.under_way)
+        return any(isinstance(step, WorkflowStep | WaitStep) for step in steps)
+
+    def begin(self, step_id: str, now: datetime) -> StepUnderWay:
+        """Return the state of a step under way, which begins now if it has not begun."""
+        return self.under_way.setdefault(step_id, StepUnderWay(now))
+
+    def recheck_answers(self) -> None:
+        """End the waits for answers from outside, so that the steps check for them again."""
+        for step_id, under_way in self.under_way.items():
+            step = self._plan.steps[self._plan.position[step_id]]
+            if isinstance(step, WorkflowStep) and under_way.window is not None:
+                under_way.window.recheck_answers()
+            elif isinstance(step, WorkflowStep):
+                waits = under_way.items.items()
+                under_way.items = {
+                    item: wait.model_copy(update={"until": under_way.began}) for item, wait in waits
+                }
+            if isinstance(step, WorkflowStep | WaitStep):
+                under_way.until = None
+
+    def read_roots(self, roots: Iterable[str]) -> tuple[JSONObject, tuple[str, ...]]:
         """Return the values of these roots for a step, and those roots whose values are stored."""
         wanted = list(roots)
         names = [*wanted, *self.scope["steps"]] if "steps" in wanted else wanted

@@ -83,7 +83,7 @@ class Performer:
             return await self._perform(account_id, automation_id, run_id, call, call.scope, version)
         async with self._database.connection() as connection:
             size = await run_loading.measure_values(connection, run_id, call.stored)
-        async with self._inputs.taken(str(account_id), max(1, _DECODED * size)):
+        async with self._inputs.hold(str(account_id), max(1, _DECODED * size)):
             async with self._database.connection() as connection:
                 values = await run_loading.load_values(connection, run_id, call.stored)
             scope = call.complete_scope(values)

@@ -143,7 +143,7 @@ class Executor:
             self._groups.add(task)
             task.add_done_callback(self._groups.discard)
 
-    def _freed(self, account_id: UUID, runs: int) -> None:
+    def _release_places(self, account_id: UUID, runs: int) -> None:
         self.at_work[account_id] -= runs
         if not self.at_work[account_id]:
             del self.at_work[account_id]
@@ -171,16 +171,16 @@ class Executor:
         left = {run.run_id for run in runs}
         account_id, claims = group.of.account_id, dict(group.claims)
 
-        def over(run_id: UUID) -> None:
+        def release_run(run_id: UUID) -> None:
             if run_id in left:
                 left.remove(run_id)
                 if self._claims.get(run_id) == claims[run_id]:
                     del self._claims[run_id]
-                self._freed(account_id, 1)
+                self._release_places(account_id, 1)
 
         with structlog.contextvars.bound_contextvars(account_id=str(account_id)):
             try:
-                await self._run_all(group, kept, claims, over)
+                await self._run_all(group, kept, claims, release_run)
             except Exception as error:
                 self._failures.note_fault(error)
                 _log.error("runs_given_back", runs=len(runs), exc_info=error)
@@ -189,7 +189,7 @@ class Executor:
                 self.input_bytes -= size
                 for run_id in list(left):
                     self._handing.free_place(run_id)
-                    over(run_id)
+                    release_run(run_id)
 
     async def _give_back(self, group: Group) -> None:
         """Queue runs after a failure outside of the single runs: other workers may succeed."""

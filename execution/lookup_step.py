@@ -19,7 +19,7 @@ from providers.lookup.billing import Payer
 from providers.lookup.composition import Selection
 from providers.lookup.lookup import Lookups
 from providers.lookup.questions import LookupOptions
-from providers.websearch.kind import SHOWN, cut
+from providers.websearch.kind import SHOWN, cut_results
 
 
 async def look_up(
@@ -55,9 +55,9 @@ async def look_up(
             raise psycopg.OperationalError("No source can be asked without the database.") from error
         retryable = isinstance(error, AllProvidersFailed) and error.repeatable
         failed = failed_attempt(error.code, error.message, query, retryable=retryable)
-        return failed._replace(credits_used=await lookups.charged(payer))
+        return failed._replace(credits_used=await lookups.count_charged(payer))
     answer = result.answer(shown="failed", fields=step.config.fields)
-    output = cut(answer, SHOWN) if step.kind == "websearch" else answer
+    output = cut_results(answer, SHOWN) if step.kind == "websearch" else answer
     return AttemptResult(query, output, credits_used=result.credits)
 
 

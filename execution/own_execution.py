@@ -17,8 +17,8 @@ from temporalio.exceptions import ApplicationError
 
 from engine.calls import Call
 from engine.driver import Driver
-from engine.state import RunInput
 from execution import clock
+from execution.drivers import create_driver
 from execution.run_execution import LONGEST_NAP, Perform, Room, attempt
 from execution.run_recorder import RunRecorder
 from execution.versions import LoadedVersion
@@ -79,7 +79,7 @@ class OwnExecution:
     impatient: bool = False
 
     @property
-    def of(self) -> VersionRef:
+    def version_ref(self) -> VersionRef:
         """The account, workflow and version of the run."""
         return self.row.of
 
@@ -216,20 +216,7 @@ def create_execution(
     row: OwnRow, version: LoadedVersion, recorded: Recorded, writer: RunRecorder, perform: Perform
 ) -> OwnExecution:
     """Create the execution of a run from its rows."""
-    run = row.run
-    given = RunInput(
-        run_id=run.run_id,
-        started_at=run.started_at,
-        trigger=run.trigger,
-        request=run.request,
-        size=run.size,
-        stored=run.unloaded,
-        done=recorded.done(),
-        items=recorded.items_done(),
-        progress=read_progress(run.progress),
-        queued_at=run.queued_at,
-    )
-    return OwnExecution(row, version, Driver(version.plan, given, version.workflow), writer, perform)
+    return OwnExecution(row, version, create_driver(version, row.run, recorded), writer, perform)
 
 
 def merge_progress(progress: Progress, call: Call, mine: StepProgress, *, is_done: bool) -> Progress:

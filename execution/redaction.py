@@ -38,7 +38,7 @@ class Redaction:
         forms = {form for value in values for form in _forms(value)}
         # Maps each form, longest first, to the text that marks it in JSON.
         self._forms = {
-            form: _escaped(form) if len(form) >= _SHORT else f'"{_escaped(form)}"'
+            form: _escape_text(form) if len(form) >= _SHORT else f'"{_escape_text(form)}"'
             for form in sorted(forms, key=lambda form: (len(form), form), reverse=True)
         }
 
@@ -48,14 +48,14 @@ class Redaction:
         If names of an object become equal, the last value stays. If there is no secret, the result is `value`
         itself.
         """
-        forms = self._suspected(value)
-        return self._masked(value, forms, 0) if forms else value
+        forms = self._find_suspected_forms(value)
+        return self._mask_value(value, forms, 0) if forms else value
 
     def text(self, text: str) -> str:
         """Return the string without the secrets."""
         return self._masked_text(text, self._forms)
 
-    def _suspected(self, value: JSON) -> Collection[str]:
+    def _find_suspected_forms(self, value: JSON) -> Collection[str]:
         """Return the forms that may be present, found by a quick search in the JSON of the whole value.
 
         JSON escapes each character by itself, so a form inside a string appears in its escaped form.
@@ -68,7 +68,7 @@ class Redaction:
             return self._forms  # too deep, or a lone surrogate
         return [form for form, sign in self._forms.items() if sign in whole]
 
-    def _masked(self, value: JSON, forms: Collection[str], depth: int) -> JSON:
+    def _mask_value(self, value: JSON, forms: Collection[str], depth: int) -> JSON:
         if isinstance(value, str):
             return self._masked_text(value, forms)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -79,9 +79,9 @@ class Redaction:
         if depth >= MAX_DEPTH:
             return MASK
         if isinstance(value, list):
-            return [self._masked(item, forms, depth + 1) for item in value]
+            return [self._mask_value(item, forms, depth + 1) for item in value]
         return {
-            self._masked_text(name, forms): self._masked(item, forms, depth + 1)
+            self._masked_text(name, forms): self._mask_value(item, forms, depth + 1)
             for name, item in value.items()
         }
 
@@ -98,7 +98,7 @@ class Redaction:
         return MASK if again else rest
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     return orjson.dumps(text).decode()[1:-1]
 
 
@@ -107,17 +107,17 @@ def _forms(secret: str) -> Iterator[str]:
     for value in {secret, secret.strip()} - {""}:  # a header field loses the spaces around it
         yield value
         if len(value) >= _SHORT:
-            yield from _encoded(value)
+            yield from _list_encodings(value)
 
 
-def _encoded(value: str) -> Iterator[str]:
+def _list_encodings(value: str) -> Iterator[str]:
     yield value.encode().decode("latin-1")
     yield unquote(value)
     yield unquote_plus(value)
     for encoded in (quote_plus(value), quote(value, ""), quote(value, _PATH), quote(value, _QUERY)):
         yield encoded
         yield _ESCAPE.sub(lambda found: found[0].lower(), encoded)
-    for written in (json.dumps(value)[1:-1], _escaped(value)):
+    for written in (json.dumps(value)[1:-1], _escape_text(value)):
         yield written
         yield written.replace("/", "\\/")
     yield html.escape(value, quote=False)

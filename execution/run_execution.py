@@ -217,7 +217,7 @@ class Execution:
 
     def _must_be_written(self, calls: Iterable[Call]) -> bool:
         read = {name for call in calls for name in call.stored}
-        return any(self._driver.called(record) or record.step_id in read for record in self._unwritten)
+        return any(self._driver.makes_call(record) or record.step_id in read for record in self._unwritten)
 
     async def _write_change(self, change: Change) -> bool:
         # Read before the write: there may be more waits and calls when it returns.

@@ -12,17 +12,15 @@ import psycopg
 import logs
 from database import AWAY, Connection, Database
 from engine.calls import Call
-from engine.driver import Driver
-from engine.state import RunInput
 from execution import observation
 from execution.admission import Admission
 from execution.attempts import Performer
 from execution.claim_gate import FailureWatch
+from execution.drivers import create_driver
 from execution.run_execution import CallResult, Execution, RunClaim
 from execution.run_recorder import DatabaseAway, RunRecorder, UnstorableRecord
 from execution.shift import AGAIN_SECONDS, Group
 from execution.versions import LoadedVersion
-from language.progress import read_progress
 from language.records import StepError
 from models.priorities import ALONE, WAITED
 from models.runs import setbacks, shifts
@@ -121,22 +119,7 @@ class RunExecutor:
     def _execution(
         self, group: Group, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
     ) -> Execution:
-        driver = Driver(
-            version.plan,
-            RunInput(
-                run_id=run.run_id,
-                started_at=run.started_at,
-                trigger=run.trigger,
-                request=run.request,
-                size=run.size,
-                stored=run.unloaded,
-                done=recorded.done(),
-                items=recorded.items_done(),
-                progress=read_progress(run.progress),
-                queued_at=run.queued_at,
-            ),
-            version.workflow,
-        )
+        driver = create_driver(version, run, recorded)
 
         async def perform(call: Call) -> CallResult:
             return await self._perform(group, version, run.run_id, call)

@@ -13,7 +13,7 @@ from uuid import UUID
 from database import Database, Notifier
 from engine.calls import AttemptResult, Call, failed_attempt
 from execution import clock
-from language.delays import written
+from language.delays import write_time
 from language.step_evaluation import alert_data_of, child_input_of, key_of, keys_of, prompt_of
 from language.steps import EmitStep, RememberStep, WaitStep, WorkflowStep
 from micro_batcher import MicroBatcher
@@ -74,7 +74,7 @@ class StepAnswers:
         async with self._database.connection() as connection:
             found = await step_answers.find(connection, run_id, step.id)
             if found is None and call.expired:
-                nothing = {"resumed": False, "body": None, "at": written(clock.now())}
+                nothing = {"resumed": False, "body": None, "at": write_time(clock.now())}
                 await step_answers.answer(connection, run_id, step.id, nothing)
                 found = await step_answers.find(connection, run_id, step.id)
             elif found is None and prompt:

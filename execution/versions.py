@@ -114,7 +114,7 @@ class VersionCache:
         self._database = database
         self._kept: dict[VersionKey, _Kept] = {}
         self._size = 0
-        self._batcher = MicroBatcher(self._read, most=_TOGETHER)
+        self._batcher = MicroBatcher(self._read_versions, most=_TOGETHER)
 
     def trouble_of(self, automation_id: UUID, version: int) -> Trouble:
         """Return the trouble with a version; a new one if the version is not in memory."""
@@ -142,7 +142,7 @@ class VersionCache:
             self._size -= self._kept.pop(next(iter(self._kept))).size
         return loaded
 
-    async def _read(self, keys: list[VersionKey]) -> list[StoredVersion | Exception]:
+    async def _read_versions(self, keys: list[VersionKey]) -> list[StoredVersion | Exception]:
         async with self._database.connection() as connection:
             stored = await versions.load_definitions(connection, keys)
         return [stored.get(key) or NotFound("workflow") for key in keys]

@@ -43,6 +43,6 @@ def _seconds_of(config: DelayConfig, given: JSON) -> float:
     return seconds
 
 
-def written(moment: datetime) -> str:
+def write_time(moment: datetime) -> str:
     """Return a time in the form of the API."""
     return moment.isoformat().replace("+00:00", "Z")

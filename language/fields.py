@@ -28,10 +28,10 @@ def trigger_field(step: Step, step_ids: Collection[str]) -> str | None:
 def resolve_fields(steps: Sequence[Step]) -> list[Step]:
     """Return the steps with each such name written in full."""
     ids = {step.id for step in steps}
-    return list(_resolved(steps, ids))
+    return list(_resolve_fields(steps, ids))
 
 
-def _resolved(steps: Iterable[Step], ids: Collection[str]) -> Iterable[Step]:
+def _resolve_fields(steps: Iterable[Step], ids: Collection[str]) -> Iterable[Step]:
     for step in steps:
         if isinstance(step, LookupStep) and (name := trigger_field(step, ids)) is not None:
             config = step.config.model_copy(update={"field": f'trigger."{name}"'})

@@ -98,10 +98,10 @@ def path_of(location: Sequence[int | str], document: Any, kind: str) -> list[int
 
 def pointer_of(path: Iterable[int | str]) -> str:
     """Return a path as a JSON pointer."""
-    return "".join(f"/{escaped(str(part))}" for part in path)
+    return "".join(f"/{escape_name(str(part))}" for part in path)
 
 
-def escaped(name: str) -> str:
+def escape_name(name: str) -> str:
     """Return a name escaped as a part of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
 
@@ -136,7 +136,7 @@ def _edits(one: str, other: str) -> int:
     return row[-1]
 
 
-def called(noun: str, name: str) -> str:
+def describe_named(noun: str, name: str) -> str:
     """Return `step abc`, if the name may be repeated; else `step of this name`."""
     return f"{noun} {name}" if _IDENTIFIER.fullmatch(name) else f"{noun} of this name"
 
@@ -145,9 +145,8 @@ def missing_secret(name: str, known: Iterable[str] = ()) -> str:
     """Return a message that a secret does not exist, with the way to store it."""
     command = f"vedette secrets set {name if _IDENTIFIER.fullmatch(name) else 'NAME'}"
     meant = suggestion(name, known)
-    return (
-        f"There is no {called('secret', name)}.{meant} Store it: POST /api/workflows/secrets, or {command}."
-    )
+    missing = f"There is no {describe_named('secret', name)}.{meant}"
+    return f"{missing} Store it: POST /api/workflows/secrets, or {command}."
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

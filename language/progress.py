@@ -110,11 +110,11 @@ def steps_under_way(progress: Progress) -> list[LiveStep]:
             attempt_log=step.attempt_log,
         )
         for step_id, step in progress.steps.items()
-        for until in (_until(step),)
+        for until in (_find_wait_end(step),)
     ]
 
 
-def _until(step: StepProgress) -> datetime | None:
+def _find_wait_end(step: StepProgress) -> datetime | None:
     if step.at_work:
         return None
     return step.until or min((item.until for item in step.items.values()), default=None)

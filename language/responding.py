@@ -15,7 +15,7 @@ import orjson
 from language import templates
 from language.expressions import JSON, Budget, Reference
 from language.expressions.values import compact_json
-from language.findings import Finding, escaped
+from language.findings import Finding, escape_name
 from language.triggers import Respond
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -80,7 +80,7 @@ class ResponseTemplates:
         if status is None:
             raise RespondError("status gives no whole number from 200 to 599 that can have a body.")
         given = cast(dict[str, JSON], self._headers.render(scope, budget))
-        headers = {name.lower(): _written(value).strip() for name, value in given.items()}
+        headers = {name.lower(): _write_header(value).strip() for name, value in given.items()}
         headers = {name: value for name, value in headers.items() if self._may_send(name, value, status)}
         if self._is_empty or status == 204:
             return Response(status, headers, b"")
@@ -88,7 +88,7 @@ class ResponseTemplates:
         media_type = headers.setdefault("content-type", _JSON)
         try:
             is_text = media_type.lower().startswith("text/")
-            content = _written(body).encode() if is_text else orjson.dumps(body)
+            content = _write_header(body).encode() if is_text else orjson.dumps(body)
         except (UnicodeEncodeError, orjson.JSONEncodeError):
             raise RespondError("body gives what cannot be written.") from None
         if is_text:
@@ -115,7 +115,7 @@ def errors_of(respond: Respond, pointer: str) -> Iterator[Finding]:
         yield Finding(f"{pointer}/status", "out_of_range", message)
     known: set[str] = set()
     for name, value in respond.headers.items():
-        place = f"{pointer}/headers/{escaped(name)}"
+        place = f"{pointer}/headers/{escape_name(name)}"
         if not _ALLOWED.fullmatch(name):
             yield Finding(place, "forbidden_header", f"Answers are not sent with this header. {_NAMES}")
         elif name.lower() in known:
@@ -167,7 +167,7 @@ def _wrong_value(name: str, value: str) -> str | None:
     return None
 
 
-def _written(value: JSON) -> str:
+def _write_header(value: JSON) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else compact_json(value)

@@ -105,7 +105,7 @@ def evaluate(
         budget.produce(result)
         return result
     if step.for_each is None:
-        return _transformed(step, scope, budget, 0)
+        return _transform_value(step, scope, budget, 0)
     room = budget.output_left
     items = items_of(step, scope, budget)
     if seen is not None:
@@ -124,7 +124,7 @@ def _item_transformed(
     """Return the value for an item in the output, and its error if it failed."""
     try:
         with budget.portion(MAX_NODES):
-            return _transformed(step, scope, budget, 1), None
+            return _transform_value(step, scope, budget, 1), None
     except ExpressionError as problem:
         if step.on_error != "continue" or budget.exhausted:
             raise
@@ -142,7 +142,7 @@ def _tally(problems: list[ExpressionError | None]) -> ItemTally:
     return ItemTally(len(problems), len(failed), (item, first))
 
 
-def _transformed(step: TransformStep, scope: Scope, budget: Budget, depth: int) -> JSON:
+def _transform_value(step: TransformStep, scope: Scope, budget: Budget, depth: int) -> JSON:
     """Return the value of a transform, which is this many levels deep in the output."""
     value: JSON
     if step.config.mapping is not None:
@@ -151,7 +151,7 @@ def _transformed(step: TransformStep, scope: Scope, budget: Budget, depth: int) 
             try:
                 value[name] = expressions.compile(text).evaluate(scope, budget, is_result=False)
             except ExpressionError as error:
-                raise error.within(name) from None
+                raise error.add_key(name) from None
     else:
         assert step.config.expression is not None
         value = expressions.compile(step.config.expression).evaluate(scope, budget, is_result=False)
@@ -185,7 +185,7 @@ def _values_read(step: ConditionStep | TransformStep, scope: Scope) -> JSON:
         for root, path, _, compared, _ in expressions.compile(text).references:
             name = ".".join((root, *path))
             if name not in read and not compared and root in scope:
-                read[name] = shown(_value_at(scope[root], path))
+                read[name] = shorten_value(_value_at(scope[root], path))
     return cast(JSON, read)
 
 
@@ -195,7 +195,7 @@ def _value_at(value: JSON, path: tuple[str, ...]) -> JSON:
     return value
 
 
-def shown(value: JSON, most: int = _SHOWN) -> JSON:
+def shorten_value(value: JSON, most: int = _SHOWN) -> JSON:
     """Return the value, or a description of a large one, which is visible at its origin."""
     if isinstance(value, str):
         return value if len(value) <= most else f"{value[:100]}… ({len(value)} characters)"
@@ -217,7 +217,7 @@ def items_shown(items: list[JSON]) -> JSON:
     """Return the items of a step as shown in its input: as many as fit."""
     room, kept = _SHOWN_ITEMS, list[JSON]()
     for item in items:
-        one = shown(item)
+        one = shorten_value(item)
         room -= sum(_weights(one))
         if room < 0:
             return [*kept, f"… ({len(items) - len(kept)} more)"]

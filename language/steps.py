@@ -258,7 +258,7 @@ class DelayConfig(StrictModel):
     until: Text | None = Field(None, description="A timestamp with its zone, or a template that gives one.")
 
     @property
-    def given(self) -> dict[str, Any]:
+    def given_fields(self) -> dict[str, Any]:
         """The fields that are set."""
         return self.model_dump(exclude_none=True)
 
@@ -273,7 +273,7 @@ class DelayConfig(StrictModel):
         if self.duration is not None:
             return seconds_of(self.duration)
         units = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
-        return next((value * units[unit] for unit, value in self.given.items() if unit in units), None)
+        return next((value * units[unit] for unit, value in self.given_fields.items() if unit in units), None)
 
 
 class DelayStep(StepBase):

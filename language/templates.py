@@ -18,7 +18,7 @@ from urllib.parse import quote
 from language import expressions
 from language.expressions import JSON, Budget, Expression, ExpressionError, Reference
 from language.expressions.values import MAX_VALUE_DEPTH, compact_json
-from language.findings import escaped, missing_secret
+from language.findings import escape_name, missing_secret
 
 SECRETS = "secrets"
 _QUOTES = "'\"`"
@@ -156,7 +156,7 @@ def _compile(value: JSON, pointer: str, depth: int, reading: _Reading) -> _Rende
             return None
         return lambda scopes: [item if render is None else render(scopes) for item, render in parts]
     named = [
-        (name, item, _compile(item, f"{pointer}/{escaped(name)}", depth + 1, reading))
+        (name, item, _compile(item, f"{pointer}/{escape_name(name)}", depth + 1, reading))
         for name, item in value.items()
     ]
     if all(render is None for _, _, render in named):
@@ -248,7 +248,9 @@ def _secret(placeholder: Placeholder, scopes: _Scopes) -> JSON:
 
 
 def _text(pieces: list[str | Placeholder], scopes: _Scopes) -> str:
-    return "".join(piece if isinstance(piece, str) else _written(_value(piece, scopes)) for piece in pieces)
+    return "".join(
+        piece if isinstance(piece, str) else _write_value(_value(piece, scopes)) for piece in pieces
+    )
 
 
 def _url(pieces: list[str | Placeholder], scopes: _Scopes) -> str:
@@ -263,11 +265,11 @@ def _url(pieces: list[str | Placeholder], scopes: _Scopes) -> str:
             message = f"{piece.expression.text.strip()} has no value."
             raise ExpressionError("missing_value", message, piece.position, piece.pointer)
         if "://" in text:
-            written = quote(_written(value), safe="*")
+            written = quote(_write_value(value), safe="*")
             encoded.append((len(text), len(text) + len(written), piece))
             text += written
         else:
-            text += _written(value)
+            text += _write_value(value)
     _check_path(text, encoded)
     return text
 
@@ -289,7 +291,7 @@ def _check_path(url: str, encoded: list[tuple[int, int, Placeholder]]) -> None:
         at = end + 1
 
 
-def _written(value: JSON) -> str:
+def _write_value(value: JSON) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else compact_json(value)

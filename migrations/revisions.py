@@ -41,7 +41,9 @@ class Migration(NamedTuple):
 def list_migrations() -> dict[str, Migration]:
     """Return all migrations by revision, the oldest first."""
     names = [f"{versions.__name__}.{module.name}" for module in pkgutil.iter_modules(versions.__path__)]
-    by_former = {one.former: one for one in (_read(importlib.import_module(name)) for name in names)}
+    by_former = {
+        one.former: one for one in (_read_migration(importlib.import_module(name)) for name in names)
+    }
     migrations: dict[str, Migration] = {}
     former = None
     while (one := by_former.get(former)) is not None:
@@ -50,7 +52,7 @@ def list_migrations() -> dict[str, Migration]:
     return migrations
 
 
-def _read(module: ModuleType) -> Migration:
+def _read_migration(module: ModuleType) -> Migration:
     title = (module.__doc__ or "").strip().splitlines()[0]
     revision = module.revision
     return Migration(

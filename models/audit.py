@@ -209,14 +209,14 @@ def _difference(old: Any, new: Any) -> dict[str, Any]:
 
 def mask_secrets(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return `changes` with each value under a secret's name replaced by `***`, at any depth."""
-    return {name: _MASK if name.lower() in _MASKED else _masked(value) for name, value in changes.items()}
+    return {name: _MASK if name.lower() in _MASKED else _mask_value(value) for name, value in changes.items()}
 
 
-def _masked(value: Any) -> Any:
+def _mask_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return mask_secrets(value)  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, list | tuple):
-        return [_masked(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_mask_value(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
     return value
 
 
@@ -243,7 +243,7 @@ async def list_entries(
     where += " and target_kind = %(kind)s" if target_kind is not None else ""
     where += " and target_id = %(target)s" if target_id is not None else ""
     of = {"kind": target_kind, "target": target_id}
-    return await _read(connection, account_id, where, of, before, limit)
+    return await _load_entries(connection, account_id, where, of, before, limit)
 
 
 async def list_workflow_entries(
@@ -265,11 +265,11 @@ async def list_workflow_entries(
         if await cursor.fetchone() is None:
             raise NotFound("workflow")
         where = "target_kind = 'workflow' and target_id = %(target)s"
-    found = await _read(connection, account_id, where, {"target": automation_id}, before, limit + 1)
+    found = await _load_entries(connection, account_id, where, {"target": automation_id}, before, limit + 1)
     return found[:limit], found[limit - 1].id if len(found) > limit else None
 
 
-async def _read(
+async def _load_entries(
     connection: Connection,
     account_id: UUID,
     where: LiteralString,

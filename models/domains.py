@@ -37,7 +37,7 @@ class Domain(NamedTuple):
     tld: str
 
 
-def read(text: str, pointer: str) -> Domain:
+def parse_domain(text: str, pointer: str) -> Domain:
     """Read a domain as people write it.
 
     Args:

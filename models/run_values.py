@@ -82,7 +82,9 @@ def choose(sizes: Iterable[tuple[ValueRef, int]], room: int) -> set[ValueRef]:
     return chosen
 
 
-def shown(ref: ValueRef, size: int, loaded: Mapping[ValueRef, StoredJson]) -> StoredJson | Omitted | None:
+def show_value(
+    ref: ValueRef, size: int, loaded: Mapping[ValueRef, StoredJson]
+) -> StoredJson | Omitted | None:
     """Return a value of this size as an answer shows it: whole, or as `Omitted` if it was not loaded."""
     if not size:
         return None

@@ -198,7 +198,7 @@ class Outbound:
         `lease`: the call must begin under this one; by default under any lease that this process then has.
         """
         host = f"{target.raw_host}:{target.port}"
-        async with self._hosts.taken(owner, host), self._places.taken(owner):
+        async with self._hosts.hold(owner, host), self._places.hold(owner):
             await room.grow(CALL_BYTES)
             while not (lease or self.lease()).can_start_calls:
                 if lease is not None and lease.lost:

@@ -71,7 +71,7 @@ class ConcurrencyLimiter:
         self._waiting: dict[int, OrderedDict[str, None]] = {}
 
     @contextlib.asynccontextmanager
-    async def taken(self, owner: str, size: int = 1) -> AsyncGenerator[None]:
+    async def hold(self, owner: str, size: int = 1) -> AsyncGenerator[None]:
         """Hold one place, or `size` places (at least one), for the block."""
         line = self._lines.setdefault(owner, Line())
         if line.waiting or line.held >= self._free:

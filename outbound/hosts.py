@@ -32,7 +32,7 @@ class HostLimiter:
         self._hosts: dict[tuple[str, str], _Host] = {}
 
     @contextlib.asynccontextmanager
-    async def taken(self, owner: str, host: str) -> AsyncGenerator[None]:
+    async def hold(self, owner: str, host: str) -> AsyncGenerator[None]:
         """Hold a place at `host` for the block; call `note` within it with the outcome of the call."""
         one = self._hosts.setdefault((owner, host), _Host())
         try:

@@ -178,6 +178,6 @@ class BodyCost:
         if not piece.isascii() or (self._json and b"\\u" in piece):
             self._width = _WIDE
 
-    def expected(self, length: int) -> int:
+    def estimate(self, length: int) -> int:
         """Return the bytes for a body of `length` that continues as it began, plus an eighth."""
         return max(self.size, self.size * length * 9 // (max(1, self._length) * 8))

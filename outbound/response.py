@@ -103,7 +103,7 @@ async def read_body(response: aiohttp.ClientResponse, limits: ReadLimits) -> tup
                 # Reserve for the whole body at once, if possible: a waiting call should not hold half of a
                 # body.
                 length = min(told or _GROWTH * len(body), limits.max_bytes)
-                await limits.room.grow(cost.expected(length), limits.clock)
+                await limits.room.grow(cost.estimate(length), limits.clock)
     if decoder is not None and not decoder.finished and raw:
         raise BadResponse("The compressed answer breaks off.")
     limits.room.shrink(cost.size)
@@ -126,13 +126,13 @@ class _Decoder:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Decompress `data` into pieces of at most 64 KiB. Data after the end is dropped."""
         while not self.finished:
-            piece = self._decompressed(data)
+            piece = self._decompress(data)
             data = self._inner.unconsumed_tail
             yield piece
             if not data and len(piece) < _PIECE_BYTES:
                 return
 
-    def _decompressed(self, data: bytes) -> bytes:
+    def _decompress(self, data: bytes) -> bytes:
         try:
             decoded = self._inner.decompress(data, _PIECE_BYTES)
         except zlib.error:
@@ -140,6 +140,6 @@ class _Decoder:
                 raise BadResponse("The answer is not compressed as it says.") from None
             # "deflate" should mean zlib's format; some servers send the bare stream.
             self._raw_deflate, self._inner = False, zlib.decompressobj(-zlib.MAX_WBITS)
-            return self._decompressed(data)
+            return self._decompress(data)
         self._raw_deflate = False
         return decoded

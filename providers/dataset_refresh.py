@@ -30,8 +30,8 @@ from providers.datasets.downloads import (
     Report,
     Tools,
     downloads_folder,
+    find_download,
     remember,
-    remembered,
 )
 from providers.datasets.installed import Installed, Provenance
 from providers.registry import DATASETS
@@ -93,8 +93,8 @@ async def fetch(
     installed.folder(settings.data).mkdir(parents=True, exist_ok=True)
     downloads_folder().mkdir(parents=True, exist_ok=True)
     async with (
-        _locked(downloads_folder(), report),
-        _locked(installed.folder(settings.data), report),
+        _lock_folder(downloads_folder(), report),
+        _lock_folder(installed.folder(settings.data), report),
         Outbound(settings) as outbound,
     ):
         tools = Tools(settings, outbound, downloads_folder(), report)
@@ -148,7 +148,9 @@ async def _fetch(dataset: Dataset, tools: Tools, *, if_missing: bool) -> FetchRe
 
 def _recent(dataset: Dataset, tools: Tools, addresses: Iterable[str]) -> Download | None:
     """Return the first recent enough download from these addresses, which come best first."""
-    found = (remembered(tools.folder, dataset.name, one, youngest=dataset.good_enough) for one in addresses)
+    found = (
+        find_download(tools.folder, dataset.name, one, youngest=dataset.good_enough) for one in addresses
+    )
     return next((one for one in found if one is not None), None)
 
 
@@ -221,7 +223,7 @@ async def _build(dataset: Dataset, download: Path, folder: Path) -> dict[str, Pa
 
 
 @contextlib.asynccontextmanager
-async def _locked(folder: Path, report: Report) -> AsyncGenerator[None]:
+async def _lock_folder(folder: Path, report: Report) -> AsyncGenerator[None]:
     """Hold the lock of `folder`; the system releases it if this process dies."""
     with (folder / ".lock").open("w") as lock:
         told = False

@@ -140,7 +140,7 @@ class BulkSearch:
         with self.under_way():
             done = [await self._next() for _ in self._queries]
         done.sort(key=lambda one: one.query.positions[0])
-        return sorted(await self._charged(done, self._payer))
+        return sorted(await self._charge_done(done, self._payer))
 
     @contextmanager
     def under_way(self) -> Generator[None]:
@@ -170,7 +170,7 @@ class BulkSearch:
         self._left -= len(done)
         self._groups += 1
         reference = f"{self._payer.reference}/{self._groups}"
-        return await self._charged(done, replace(self._payer, reference=reference))
+        return await self._charge_done(done, replace(self._payer, reference=reference))
 
     async def _next(self) -> _Done:
         done = await self._done.get()
@@ -178,7 +178,7 @@ class BulkSearch:
             return done
         raise done.outcome
 
-    async def _charged(self, done: Sequence[_Done], payer: Payer) -> list[Answer]:
+    async def _charge_done(self, done: Sequence[_Done], payer: Payer) -> list[Answer]:
         """Charge the finished queries as far as the credits suffice; return the answers to their texts."""
         found = [one.outcome for one in done if isinstance(one.outcome, LookupResult)]
         events = self._lookups.events
@@ -212,7 +212,7 @@ class BulkSearch:
         """Return the result or the query's error; any exception but a DomainError fails the whole search."""
         asked = self._question
         try:
-            async with self._places.taken(str(self._payer.account_id)):
+            async with self._places.hold(str(self._payer.account_id)):
                 result = await self._lookups.lookup(
                     asked.kind, query.text, LookupOptions(Selection(asked.fields), asked.max_age)
                 )

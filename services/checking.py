@@ -9,7 +9,7 @@ from uuid import UUID
 
 from database import Connection, Database
 from language.definition import Definition
-from language.findings import Finding, called, suggestion
+from language.findings import Finding, describe_named, suggestion
 from language.steps import EmitStep
 from language.validation.definition import MAX_FINDINGS, Report
 from language.validation.doubts import Answers
@@ -135,7 +135,9 @@ async def _of_copy(
 def _unused_secrets(given: Collection[str], used: Collection[str]) -> Iterator[Finding]:
     for name in given:
         if name not in used:
-            message = f"The workflow does not use the {called('secret', name)}.{suggestion(name, used)}"
+            message = (
+                f"The workflow does not use the {describe_named('secret', name)}.{suggestion(name, used)}"
+            )
             yield Finding(f"/secrets/{name}", "unused_secret", message)
 
 

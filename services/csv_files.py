@@ -90,7 +90,7 @@ class CsvReader:
             bounds: its greatest size.
         """
         self._bounds = bounds or Bounds()
-        self._records = self._read(chunks)
+        self._records = self._read_rows(chunks)
         self._pending = ""
         self._ended = False
         self._delimiter: str | None = None
@@ -142,19 +142,19 @@ class CsvReader:
         try:
             return names.index(column.strip().casefold())
         except ValueError:
-            message = f"The header has no column of this name. {listed(self._header)}"
+            message = f"The header has no column of this name. {list_columns(self._header)}"
             raise BadCsv("no_such_column", self.header_number, message) from None
 
-    async def _read(self, chunks: AsyncIterable[bytes]) -> AsyncGenerator[Row]:
+    async def _read_rows(self, chunks: AsyncIterable[bytes]) -> AsyncGenerator[Row]:
         """Yield all rows that are not blank, with the cells that they have."""
         enough = 0
         try:
-            async for text in _decoded(chunks):
+            async for text in _decode_chunks(chunks):
                 self._pending += text
                 # An incomplete row is parsed again only when its text has doubled; otherwise a long row would
                 # take long.
                 if len(self._pending) >= enough:
-                    for row in self._parsed():
+                    for row in self._parse_pending():
                         yield row
                     enough = 2 * len(self._pending)
                     if len(self._pending) > MAX_ROW:
@@ -163,17 +163,17 @@ class CsvReader:
                 # tasks.
                 await asyncio.sleep(0)
         except UnicodeDecodeError:
-            for row in self._parsed():
+            for row in self._parse_pending():
                 yield row
             message = "This is neither UTF-8, nor UTF-16 that begins with a BOM; save the file as UTF-8."
             raise BadCsv("bad_encoding", self._number + 1, message) from None
         self._ended = True
-        for row in self._parsed():
+        for row in self._parse_pending():
             yield row
 
-    def _parsed(self) -> Generator[Row]:
+    def _parse_pending(self) -> Generator[Row]:
         """Yield the complete rows of the pending text, and keep the rest pending."""
-        self._delimiter = self._delimiter or self._guessed()
+        self._delimiter = self._delimiter or self._guess_delimiter()
         if self._delimiter is None:
             return
         text = io.StringIO(self._pending, newline="")
@@ -189,7 +189,7 @@ class CsvReader:
         except _Starved:
             pass
         except csv.Error:
-            raise self._refused(self._pending[begin:]) from None
+            raise self._row_error(self._pending[begin:]) from None
         self._pending = self._pending[begin:]
 
     def _lines(self, text: io.StringIO) -> Iterator[str]:
@@ -202,7 +202,7 @@ class CsvReader:
         if not self._ended:
             raise _Starved
 
-    def _guessed(self) -> str | None:
+    def _guess_delimiter(self) -> str | None:
         """Return the most frequent delimiter of the first row; None while the row is incomplete."""
         unquoted = _QUOTED.sub("x", self._pending).replace("\r", "\n").lstrip("\n")
         line, end, _ = unquoted.partition("\n")
@@ -229,7 +229,7 @@ class CsvReader:
         bounds = f"A cell may have {self._bounds.cell:,} characters, and a row {MAX_ROW:,}"
         return BadCsv("cell_too_long", number, f"{bounds}; is there a quote that is not closed?", column)
 
-    def _refused(self, text: str) -> BadCsv:
+    def _row_error(self, text: str) -> BadCsv:
         """Return the error of the row that `text` begins with."""
         try:
             # Without strict mode only a long cell is rejected.
@@ -242,7 +242,7 @@ class CsvReader:
         return BadCsv("bad_quoting", self._number + 1, message)
 
 
-def listed(header: Sequence[str]) -> str:
+def list_columns(header: Sequence[str]) -> str:
     """Return a sentence that names the columns, or the first of them if there are many."""
     names = [f"{name[:_NAME_SHOWN]}…" if len(name) > _NAME_SHOWN else name for name in header[:_NAMES_SHOWN]]
     return f"Its columns are: {', '.join(names)}{', …' if len(header) > _NAMES_SHOWN else ''}."
@@ -297,7 +297,7 @@ def _is_unshown(character: str) -> bool:
     return unicodedata.category(character)[0] in _UNSHOWN_CATEGORIES or character in _UNSHOWN_LETTERS
 
 
-async def _decoded(chunks: AsyncIterable[bytes]) -> AsyncGenerator[str]:
+async def _decode_chunks(chunks: AsyncIterable[bytes]) -> AsyncGenerator[str]:
     """Yield the text of a file.
 
     Raises:
@@ -308,18 +308,18 @@ async def _decoded(chunks: AsyncIterable[bytes]) -> AsyncGenerator[str]:
     async for chunk in chunks:
         start += chunk
         if decoder is None and len(start) >= _LONGEST_START:
-            decoder, start = _begun(start)
+            decoder, start = _choose_decoder(start)
         if decoder is not None:
             for text in _texts(decoder, start, final=False):
                 yield text
             start = b""
     if decoder is None:
-        decoder, start = _begun(start)
+        decoder, start = _choose_decoder(start)
     for text in _texts(decoder, start, final=True):
         yield text
 
 
-def _begun(start: bytes) -> tuple[codecs.IncrementalDecoder, bytes]:
+def _choose_decoder(start: bytes) -> tuple[codecs.IncrementalDecoder, bytes]:
     """Return the decoder for a file with this start, and the part of the start to decode."""
     for mark, sort in _NOT_CSV.items():
         if start.startswith(mark):

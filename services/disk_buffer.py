@@ -30,9 +30,9 @@ async def buffer_to_disk(items: AsyncGenerator[T]) -> AsyncGenerator[AsyncGenera
                 await asyncio.to_thread(pickle.dump, item, file)
                 count += 1
         file.seek(0)
-        yield _loaded(file, count)
+        yield _load_items(file, count)
 
 
-async def _loaded(file: SpooledTemporaryFile[bytes], count: int) -> AsyncGenerator[Any]:
+async def _load_items(file: SpooledTemporaryFile[bytes], count: int) -> AsyncGenerator[Any]:
     for _ in range(count):
         yield await asyncio.to_thread(pickle.load, file)

@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from services.section_index import Section, SectionIndex, plain, shortened
+from services.section_index import Section, SectionIndex, plain, shorten_text
 
 # Not resolved: the user may be able to reach the folder only by the path that led to the code.
 FOLDER = Path(__file__).parent.parent / "docs"
@@ -94,7 +94,7 @@ class Documentation:
         """Return all pages, by name."""
         return list(self._pages)
 
-    def read(self, name: str, anchor: str | None = None) -> str | None:
+    def read_page(self, name: str, anchor: str | None = None) -> str | None:
         """Return the Markdown of a page, or of one section with those below it; None if it does not exist.
 
         Links that lead out of the folder are reduced to their text, because the service does not serve their
@@ -141,9 +141,9 @@ def pages() -> list[Page]:
     return documentation().pages()
 
 
-def read(name: str, anchor: str | None = None) -> str | None:
+def read_page(name: str, anchor: str | None = None) -> str | None:
     """Return the Markdown of a page or of one section; see `Documentation.read`."""
-    return documentation().read(name, anchor)
+    return documentation().read_page(name, anchor)
 
 
 def search(query: str, limit: int = 5) -> list[Hit]:
@@ -199,4 +199,4 @@ def _summary(text: str) -> str:
     prose = _PROSE.search(_BLOCK.sub("", text))
     told = plain(prose[0]) if prose else ""
     sentence = re.match(r".+?\.(?=\s|$)", told)
-    return shortened(sentence[0] if sentence else told, _SUMMARY)
+    return shorten_text(sentence[0] if sentence else told, _SUMMARY)

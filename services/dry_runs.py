@@ -33,7 +33,7 @@ from outbound.errors import OutboundError
 from outbound.guard import Networks, check_headers, parse_url
 from providers.lookup import samples
 from providers.lookup.lookup import Lookups
-from providers.websearch.kind import SHOWN, cut
+from providers.websearch.kind import SHOWN, cut_results
 from services.process_pool import Ask, ProcessPool
 
 # A place whose process was killed is freed after this time. It is longer than a check and a dry run can take,
@@ -268,7 +268,7 @@ async def _look_up(lookups: Lookups, asked: tuple[LookupStep, str]) -> JSON | St
     answer = result.answer(shown="failed", fields=step.config.fields)
     if any(source.spec.name == samples.NAME for source, _ in result.outcomes):
         answer["sample"] = True
-    return cut(answer, SHOWN) if step.kind == "websearch" else answer
+    return cut_results(answer, SHOWN) if step.kind == "websearch" else answer
 
 
 def _view(

@@ -73,7 +73,7 @@ class EventChecks:
         if isinstance(found, FieldError) and found.code in UNDECIDED:
             raw = orjson.dumps(payload)
             arguments = (target.trigger, request, MAX_NODES)
-            found = await self.pooled(target.account_id, charge, _dedupe_value, raw, *arguments)
+            found = await self.run_in_pool(target.account_id, charge, _dedupe_value, raw, *arguments)
         if isinstance(found, FieldError):
             raise Invalid([found])
         return found
@@ -103,11 +103,11 @@ class EventChecks:
         errors = _input_errors(payload, schema, pointer, len(raw), INLINE_CHECKS)
         if errors and errors[0].code in UNDECIDED:
             arguments = (schema, pointer, len(raw), MAX_CHECKS)
-            errors = await self.pooled(account_id, charge, _input_errors, raw, *arguments)
+            errors = await self.run_in_pool(account_id, charge, _input_errors, raw, *arguments)
         if errors:
             raise Invalid(errors)
 
-    async def pooled(
+    async def run_in_pool(
         self,
         account: UUID,
         charge: Charge | None,
@@ -136,7 +136,7 @@ class EventChecks:
             # A separate place from that of the account's dry runs and checks, so that the owner of too many
             # events can still fix the workflow.
             owner = ("events", account)
-            found, seconds = await self._pool.run(owner, None, _timed, work, payload, *arguments, **named)
+            found, seconds = await self._pool.run(owner, None, _time_work, work, payload, *arguments, **named)
         finally:
             self._waiting[account] -= 1
             if not self._waiting[account]:
@@ -146,7 +146,7 @@ class EventChecks:
         return found
 
 
-def _timed(
+def _time_work(
     ask: Ask, work: Callable[Concatenate[Any, P], T], payload: bytes, *arguments: P.args, **named: P.kwargs
 ) -> tuple[T, float]:
     """Run the work in a process of the pool; return its result and the processor time in seconds."""

@@ -14,9 +14,9 @@ from models.jobs.results import Result
 from models.lookups import cached_answers
 from models.monitors.fields import known_fields
 from providers.company.kind import PEOPLE
-from providers.lookup.result import LookupResult, suppressed, within
+from providers.lookup.result import LookupResult, is_suppressed, is_within
 from providers.registry import KINDS
-from providers.websearch.kind import SHOWN, cut
+from providers.websearch.kind import SHOWN, cut_results
 from sealing import Keyring
 
 _STATUS_COLUMNS = ("error", "partial")
@@ -32,7 +32,7 @@ def limit_of(type: JobType) -> int | None:
     return PEOPLE if type == "company" else None
 
 
-def found(
+def record_answer(
     chunk: Chunk, wanted: TargetRow, result: LookupResult, keyring: Keyring, *, given_up: bool = False
 ) -> RowAnswer:
     """Return the record to store for an answer.
@@ -44,12 +44,12 @@ def found(
         keyring: hashes the identity of paid blocks.
         given_up: whether a source was waited for in vain.
     """
-    if suppressed(result.outcomes):
+    if is_suppressed(result.outcomes):
         error = DomainError("suppressed", "Nothing is to be looked up of this person.")
-        return failed(chunk, wanted, error)
-    data = result.told(chunk.fields)
+        return record_failure(chunk, wanted, error)
+    data = result.to_answer(chunk.fields)
     if chunk.type == "websearch" and "results" in data:
-        data = cut(data, SHOWN)
+        data = cut_results(data, SHOWN)
     block = None
     if result.credits and KINDS[chunk.type].block:
         block = chunk.account_id, chunk.type, cached_answers.query_hash(keyring, chunk.type, result.query)
@@ -65,7 +65,9 @@ def found(
     )
 
 
-def failed(chunk: Chunk, wanted: TargetRow, error: DomainError, *, given_up: bool = False) -> RowAnswer:
+def record_failure(
+    chunk: Chunk, wanted: TargetRow, error: DomainError, *, given_up: bool = False
+) -> RowAnswer:
     """Return the record of a target that could not be looked up."""
     # A job's target has no position in a request body, so the pointer is left out.
     told = error.errors[0] if isinstance(error, Invalid) else error
@@ -90,7 +92,7 @@ class Table:
         """Prepare, for results of this type with only these fields; None for all."""
         self._left_out = [list(left_out)] if left_out else []
         known = known_fields(KINDS[type].answer)
-        paths = [path for path in known if fields is None or within(path, fields)]
+        paths = [path for path in known if fields is None or is_within(path, fields)]
         self._places = _tree(paths)
         self._count = len(paths)
         self.columns: list[str] = []

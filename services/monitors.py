@@ -11,7 +11,7 @@ from language.findings import pointer_of, suggestion
 from models.errors import Conflict, FieldError
 from models.lists.lists import TargetType
 from models.monitors.defaults import DEFAULTS
-from models.monitors.fields import Known, known_fields, unmatched, watch
+from models.monitors.fields import Known, find_unmatched, known_fields, watch
 from models.monitors.monitor_views import MonitorView
 from models.monitors.monitors import LockedMonitor, MonitorSettings
 from models.monitors.results import Result
@@ -59,7 +59,7 @@ def _field_errors(type: TargetType, plan: MonitorSettings) -> Iterator[FieldErro
 
 
 def _unknown(place: str, patterns: Sequence[str], type: TargetType, known: Known) -> Iterator[FieldError]:
-    found = {one.pattern: one.nearest for one in unmatched(dict.fromkeys(patterns), known)}
+    found = {one.pattern: one.nearest for one in find_unmatched(dict.fromkeys(patterns), known)}
     blocks = dict.fromkeys(field.partition(".")[0] for field in known)
     for number, pattern in enumerate(patterns):
         if pattern in found:

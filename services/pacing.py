@@ -8,7 +8,7 @@ from models.jobs.jobs import JobView
 from models.lookups.lookups import AllProvidersFailed
 from models.lookups.source_quotas import share_of_waiting
 from providers.lookup.lookup import AskedSources
-from providers.lookup.result import REFUSING, LookupResult, within
+from providers.lookup.result import REFUSING, LookupResult, is_within
 from providers.registry import KINDS
 from providers.sources.aggregate import UNIONS
 from providers.sources.base import RemoteSource, Source
@@ -50,7 +50,7 @@ def wait_for_more(
     ]
     if not limited or idle_seconds > PATIENCE_SECONDS or _is_enough(result, fields):
         return None
-    needed = None if fields is None else KINDS[result.kind].needed(fields)
+    needed = None if fields is None else KINDS[result.kind].find_needed(fields)
     waits = (seconds for source, seconds in limited if needed is None or _is_missed(source, result, needed))
     return min((seconds for seconds in waits if seconds <= SHORT_SECONDS), default=None)
 
@@ -65,7 +65,8 @@ def _is_missed(source: Source, result: LookupResult, needed: Collection[str]) ->
     """Return whether a wanted field has no value without the source, or collects values of all sources."""
     kind = KINDS[result.kind]
     return any(
-        within(path, needed) and (result.value(path) is None or _adds(kind, path)) for path in source.fields
+        is_within(path, needed) and (result.value(path) is None or _adds(kind, path))
+        for path in source.fields
     )
 
 
@@ -143,9 +144,9 @@ def _paced_sources(asked: AskedSources, kind: str, fields: Collection[str] | Non
     here = {path for source in asked.local if source.spec.dataset for path in source.fields}
     # Lists know few targets, so they do not make other sources needless.
     filled = {path for path in here if rules.get(path) not in (*UNIONS, "any_true")}
-    needed = None if fields is None else KINDS[kind].needed(fields)
+    needed = None if fields is None else KINDS[kind].find_needed(fields)
     for source in asked.remote:
-        wanted = {path for path in source.fields if needed is None or within(path, needed)}
+        wanted = {path for path in source.fields if needed is None or is_within(path, needed)}
         if source.spec.rates and not wanted <= filled:
             yield source
 

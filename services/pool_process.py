@@ -22,13 +22,13 @@ class WorkResult(NamedTuple):
     result: Any
 
 
-def framed(message: Any) -> bytes:
+def frame_message(message: Any) -> bytes:
     """Return a message in the form for a pipe: its length, then the message."""
     pickled = pickle.dumps(message)
     return len(pickled).to_bytes(LENGTH_BYTES) + pickled
 
 
-def _read(file: BinaryIO) -> Any:
+def _read_message(file: BinaryIO) -> Any:
     """Return the next message. Raises EOFError if the sender has gone."""
     length = int.from_bytes(file.read(LENGTH_BYTES))
     return pickle.loads(file.read(length))
@@ -43,16 +43,16 @@ def main() -> None:
     os.dup2(2, 1)  # printed text must not mix with results
 
     def say(message: Any) -> None:
-        results.write(framed(message))
+        results.write(frame_message(message))
         results.flush()
 
     def ask(question: Any) -> Any:
         say(question)
-        return _read(orders)
+        return _read_message(orders)
 
     while True:
         try:
-            work, arguments, named = _read(orders)
+            work, arguments, named = _read_message(orders)
         except EOFError:
             return
         say(WorkResult(work(ask, *arguments, **named)))

@@ -21,7 +21,7 @@ import logs
 from models.errors import Unavailable
 from process import python_like_this
 from services.keyed_locks import KeyedLocks
-from services.pool_process import LENGTH_BYTES, WorkResult, framed
+from services.pool_process import LENGTH_BYTES, WorkResult, frame_message
 
 _SIZE = 2
 # Work with a counted budget ends within one or two seconds, even on a busy machine.
@@ -110,10 +110,10 @@ class ProcessPool:
                     await held.enter_async_context(self._places)
             except TimeoutError:
                 raise PoolBusy from None
-            process = await self._taken()
+            process = await self._take_process()
             try:
                 async with asyncio.timeout(self._seconds):
-                    result = await _done(process, answer, (work, arguments, named))
+                    result = await _do_order(process, answer, (work, arguments, named))
             except (TimeoutError, asyncio.IncompleteReadError, ConnectionError) as error:
                 _log.warning("work_lost", work=work.__name__, reason=type(error).__name__)
                 raise WorkLost from None
@@ -137,7 +137,7 @@ class ProcessPool:
         for process in list(self._processes):
             await self._end(process)
 
-    async def _taken(self) -> Process:
+    async def _take_process(self) -> Process:
         while self._idle:
             process = self._idle.pop()
             if process.returncode is None:
@@ -159,11 +159,11 @@ class ProcessPool:
         await process.wait()
 
 
-async def _done(process: Process, answer: Callable[[Any], Awaitable[Any]] | None, order: Any) -> Any:
+async def _do_order(process: Process, answer: Callable[[Any], Awaitable[Any]] | None, order: Any) -> Any:
     assert process.stdin is not None and process.stdout is not None
     message: Any = order
     while True:
-        process.stdin.write(framed(message))
+        process.stdin.write(frame_message(message))
         await process.stdin.drain()
         length = int.from_bytes(await process.stdout.readexactly(LENGTH_BYTES))
         said = pickle.loads(await process.stdout.readexactly(length))

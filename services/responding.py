@@ -9,7 +9,7 @@ import orjson
 
 from database import Database
 from engine.inline import INLINE_NODES
-from language.delays import written
+from language.delays import write_time
 from language.expressions import WHOLE_SCOPE, Budget, ExpressionError
 from language.expressions.values import MAX_NODES
 from language.responding import RespondError, Response, ResponseTemplates
@@ -59,11 +59,13 @@ async def respond(
     if values is None:
         return RenderingFailed("", f"It reads values of more than {ROOM} bytes.")
     scope = await _scope(database, run, entry.name, roots, values)
-    found = _rendered(scope, given, INLINE_NODES)
+    found = _render_response(scope, given, INLINE_NODES)
     if isinstance(found, RenderingFailed) and found.code in UNDECIDED:
         try:
             raw = orjson.dumps(scope)
-            return await checks.pooled(target.account_id, charge, _rendered, raw, given, MAX_NODES)
+            return await checks.run_in_pool(
+                target.account_id, charge, _render_response, raw, given, MAX_NODES
+            )
         except (ChecksWaiting, PoolBusy, WorkLost) as error:
             return RenderingFailed(error.code, error.message)
     return found
@@ -107,12 +109,12 @@ async def _scope(
         async with database.connection() as connection:
             origin = await runs.get_origin(connection, run.id)
         began = run.started_at or origin.queued_at
-        times = {"queued_at": written(origin.queued_at), "started_at": written(began)}
+        times = {"queued_at": write_time(origin.queued_at), "started_at": write_time(began)}
         scope |= {"request": origin.request, "run": {"id": str(run.id), **times}}
     return scope
 
 
-def _rendered(scope: Mapping[str, Any], given: Respond, nodes: int) -> Response | RenderingFailed:
+def _render_response(scope: Mapping[str, Any], given: Respond, nodes: int) -> Response | RenderingFailed:
     try:
         return ResponseTemplates(given).render(scope, Budget(nodes))
     except RespondError as error:

@@ -107,7 +107,7 @@ class RunWaiter:
         # The runs whose ends were received last, latest at the end, with their results if those were sent.
         self._heard: dict[str, Result | None] = {}
         # Runs that end at the same moment are read in one statement.
-        self._ended: MicroBatcher[UUID, RunView | None] = MicroBatcher(self._read, most=256)
+        self._ended: MicroBatcher[UUID, RunView | None] = MicroBatcher(self._load_views, most=256)
         self._listener: Listener | None = None
         self.closed = False
 
@@ -169,7 +169,7 @@ class RunWaiter:
         self, watch: Watch[Seen], key: Hashable, id: UUID, look: Look[Seen], pause: Callable[[], float]
     ) -> None:
         try:
-            with self._notified(id) as notified:
+            with self._subscribe(id) as notified:
                 while not self.closed:
                     seen = await look(watch.seen)
                     if seen is not None and seen is not watch.seen:
@@ -186,7 +186,7 @@ class RunWaiter:
             del self._watches[key]
 
     @contextmanager
-    def _notified(self, id: UUID) -> Generator[asyncio.Event]:
+    def _subscribe(self, id: UUID) -> Generator[asyncio.Event]:
         """Yield an event that is set when the run has ended or the job has progressed."""
         event, key = asyncio.Event(), str(id)
         self._waiting.setdefault(key, set()).add(event)
@@ -241,7 +241,7 @@ class RunWaiter:
     def _hears(self) -> bool:
         return self._listener is not None and self._listener.connected.is_set()
 
-    async def _read(self, run_ids: list[UUID]) -> list[RunView | Exception | None]:
+    async def _load_views(self, run_ids: list[UUID]) -> list[RunView | Exception | None]:
         async with self._database.connection() as connection:
             ended = await runs.get_ended(connection, run_ids)
         return [ended.get(run_id) for run_id in run_ids]

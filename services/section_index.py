@@ -131,7 +131,7 @@ def plain(text: str) -> str:
     return " ".join(_MARKS.sub("", _LINK.sub(r"\1", text)).strip(" |\n").split())
 
 
-def shortened(text: str, length: int) -> str:
+def shorten_text(text: str, length: int) -> str:
     """Return the text, or as many whole words of it as `length` allows."""
     return text if len(text) <= length else text[:length].rpartition(" ")[0] + " …"
 
@@ -184,4 +184,4 @@ def _around(paragraph: str, wanted: Collection[str]) -> str:
     start = max(0, next(first, 0) - _EXCERPT // 4)
     if start:
         start = paragraph.find(" ", start) + 1
-    return ("… " if start else "") + shortened(paragraph[start:], _EXCERPT)
+    return ("… " if start else "") + shorten_text(paragraph[start:], _EXCERPT)

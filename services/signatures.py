@@ -288,10 +288,12 @@ class Signatures:
         known = self._known.get(key)
         if known is None or known.until < now:
             self._known = {key: known for key, known in self._known.items() if known.until >= now}
-            known = self._known[key] = _Known(await self._opened(account_id, name), now + _SECRETS_SECONDS)
+            known = self._known[key] = _Known(
+                await self._open_secret(account_id, name), now + _SECRETS_SECONDS
+            )
         return known.secret
 
-    async def _opened(self, account_id: UUID, name: str) -> str | None:
+    async def _open_secret(self, account_id: UUID, name: str) -> str | None:
         try:
             async with self._database.connection() as connection:
                 return (await secrets.load_values(connection, self._keyring, account_id, [name])).get(name)

@@ -29,7 +29,7 @@ async def errors_of(
         automation_id: the workflow that it will be stored as; None for a new one.
         document: JSON, of any shape.
     """
-    named = dict(_named(document))
+    named = dict(_list_references(document))
     if not named:
         return []
     known = await automation_children.find_known(connection, account_id, set(named.values()))
@@ -63,7 +63,7 @@ async def check_at_last(
         Invalid: it would by now.
     """
     document = definition.model_dump(mode="json", include={"steps", "on_failure"}, exclude_none=True)
-    if not dict(_named(document)):
+    if not dict(_list_references(document)):
         return
     await automation_children.lock_account(connection, account_id)
     errors = await errors_of(connection, account_id, automation_id, document)
@@ -103,7 +103,7 @@ async def _lead_to(
     return found
 
 
-def _named(document: Any) -> Iterator[tuple[str, UUID]]:
+def _list_references(document: Any) -> Iterator[tuple[str, UUID]]:
     """Yield the workflows that a document names, each by its pointer, ignoring unreadable parts."""
     whole = cast(dict[str, Any], document) if isinstance(document, dict) else {}
     places: list[tuple[str, Any]] = [("/on_failure/workflow_id", whole.get("on_failure"))]

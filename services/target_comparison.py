@@ -22,8 +22,8 @@ from models.monitors.queue import Chunk, TargetResult
 from models.monitors.snapshots import Snapshot, carry_over, content_hash
 from providers.lookup.composition import Selection, compose
 from providers.lookup.coverage import answering, is_heard_of, silences
-from providers.lookup.replay import WHOLE, editions, filled_up, retell, said
-from providers.lookup.result import REFUSING, LookupResult, SourceResults, outcome_of, suppressed
+from providers.lookup.replay import WHOLE, collect_said, editions, filled_up, retell
+from providers.lookup.result import REFUSING, LookupResult, SourceResults, is_suppressed, outcome_of
 from providers.registry import KINDS
 from providers.sources.base import Query
 from providers.sources.kind import Kind
@@ -84,7 +84,7 @@ class Watching:
         For a source with one server per registry, the name includes the server.
         """
         outcomes = self._outcomes(looked)
-        limited = self._limited(outcomes)
+        limited = self._find_limited_sources(outcomes)
         return {
             f"{source.spec.name}/{outcome.server}" if outcome.server else source.spec.name: (
                 outcome.retry_after or 1.0
@@ -93,7 +93,7 @@ class Watching:
             if source.spec.name in limited and outcome.detail != REFUSING
         }
 
-    def _limited(self, outcomes: SourceResults) -> set[str]:
+    def _find_limited_sources(self, outcomes: SourceResults) -> set[str]:
         """Return the sources of tracked fields that are over their limits, waited for or not."""
         found = silences(self.kind, outcomes, self._watch)
         return {name for name, why in found.items() if why == "limited"}
@@ -107,14 +107,14 @@ class Watching:
             stored: the snapshot; None if there is none.
             result: of its lookup.
         """
-        if suppressed(result.outcomes):
+        if is_suppressed(result.outcomes):
             message = "Nothing is to be looked up of this person."
-            return self._failed(position, target, "suppressed", message, forgotten=True)
+            return self._make_failure(position, target, "suppressed", message, forgotten=True)
         last = None if stored is None else snapshots.load(stored[1])
         moment = datetime.now(UTC)
         query = self.kind.normalise(target, "")
         # In the form in which it will be read, so that equal values stay equal.
-        words = orjson.loads(orjson.dumps(said(result.outcomes)))
+        words = orjson.loads(orjson.dumps(collect_said(result.outcomes)))
         new = carry_over(last, words, moment, editions(result.outcomes))
 
         def answer(words: snapshots.Said) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Watching:
             data=data,
             heard=is_heard_of(self.kind, result.outcomes, self._watch),
             silent=self._silent(result.outcomes, last),
-            unheard=bool(self._limited(result.outcomes)),
+            unheard=bool(self._find_limited_sources(result.outcomes)),
             first_heard=_text(comparison.first_heard) if comparison.first_heard else None,
             answered=answering(self.kind, result.outcomes, self._watch),
         )
@@ -148,8 +148,10 @@ class Watching:
         silent = self._silent(self._outcomes(error), None if stored is None else snapshots.load(stored[1]))
         # A monitor's target has no position in a request body, so the pointer is left out.
         message = error.errors[0].message if isinstance(error, Invalid) else error.message
-        unheard = bool(self._limited(self._outcomes(error)))
-        return replace(self._failed(position, target, error.code, message), silent=silent, unheard=unheard)
+        unheard = bool(self._find_limited_sources(self._outcomes(error)))
+        return replace(
+            self._make_failure(position, target, error.code, message), silent=silent, unheard=unheard
+        )
 
     def _outcomes(self, looked: LookupResult | DomainError) -> SourceResults:
         """Return the outcomes of the sources; for a failure, of those that it names."""
@@ -162,7 +164,7 @@ class Watching:
             if source.spec.name in reports
         ]
 
-    def _failed(
+    def _make_failure(
         self, position: int, target: str, code: str, message: str, *, forgotten: bool = False
     ) -> TargetResult:
         error = _text({"code": code, "message": message})

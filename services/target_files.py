@@ -10,7 +10,7 @@ from uuid import UUID
 
 from models.errors import FieldError
 from models.jobs.acceptance import RowInput
-from services.csv_files import BadCsv, Bounds, CsvReader, Row, listed
+from services.csv_files import BadCsv, Bounds, CsvReader, Row, list_columns
 from services.process_pool import ProcessPool
 from services.targets import LONGEST, check_targets
 
@@ -75,9 +75,9 @@ class Upload:
         async with aclosing(self._batches) as batches:
             async for batch in batches:
                 numbers = [row.number for row in batch]
-                yield [*zip(numbers, await self._checked(batch), strict=True)]
+                yield [*zip(numbers, await self._check_batch(batch), strict=True)]
 
-    async def _checked(self, batch: Batch) -> list[RowInput]:
+    async def _check_batch(self, batch: Batch) -> list[RowInput]:
         texts = [row.cells[self.column].strip() for row in batch]
         checked = await check_targets(*self._checking, [text for text in texts if text])
         targets = iter(checked.targets)
@@ -119,9 +119,9 @@ async def open_csv(
     batches = _batches(reader)
     first = await anext(batches)
     checking = (pool, account_id, type)
-    found = await _found(checking, header, first) if column is None else reader.position_of(column)
+    found = await _find_column(checking, header, first) if column is None else reader.position_of(column)
     if found is None:
-        message = f"Say in the field column which one has the targets. {listed(header)}"
+        message = f"Say in the field column which one has the targets. {list_columns(header)}"
         raise BadCsv("column_required", reader.header_number, message)
     kinds = {"email", "ip", _TOLD.get(type, "email")}
     if column is not None:
@@ -130,7 +130,7 @@ async def open_csv(
         if (await check_targets(pool, account_id, kind, [header[found][: LONGEST + 1]])).targets:
             message = "This is a target already; the first row must be a header that names the columns."
             raise BadCsv("no_header", reader.header_number, message)
-    return Upload(checking, header, found, _preceded(first, batches))
+    return Upload(checking, header, found, _prepend_batch(first, batches))
 
 
 def open_targets(pool: ProcessPool, account_id: UUID, type: str, targets: Sequence[str]) -> Upload:
@@ -138,7 +138,7 @@ def open_targets(pool: ProcessPool, account_id: UUID, type: str, targets: Sequen
     return Upload((pool, account_id, type), ["target"], 0, _table(targets))
 
 
-async def _found(checking: Checking, header: list[str], rows: Batch) -> int | None:
+async def _find_column(checking: Checking, header: list[str], rows: Batch) -> int | None:
     """Return the index of the column with the targets, or None if it is unclear."""
     if len(header) == 1:
         return 0
@@ -175,7 +175,7 @@ async def _batches(reader: CsvReader) -> AsyncGenerator[Batch]:
         yield batch
 
 
-async def _preceded(first: Batch, others: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
+async def _prepend_batch(first: Batch, others: AsyncGenerator[Batch]) -> AsyncGenerator[Batch]:
     yield first
     async for batch in others:
         yield batch

@@ -38,7 +38,7 @@ class TargetImport:
         self.invalid_rows = 0
         self.invalid: list[InvalidRow] = []
 
-    def read(self) -> AsyncGenerator[list[tuple[int, RowInput]]]:
+    def read_batches(self) -> AsyncGenerator[list[tuple[int, RowInput]]]:
         """Yield the rows in order, in batches; see `Upload.numbered_rows`."""
         return self._upload.numbered_rows()
 

@@ -16,7 +16,7 @@ from language.triggers import MAX_COLUMN_NAME, FileUploadTrigger
 from models.automations.run_targets import RunTarget
 from models.errors import Conflict, FieldError, Invalid
 from models.inputs.inputs import InputSchema
-from services.csv_files import BadCsv, CsvReader, listed
+from services.csv_files import BadCsv, CsvReader, list_columns
 from services.event_checks import EventChecks
 from services.process_pool import Ask, ProcessPool
 
@@ -62,7 +62,7 @@ async def read_inputs(
     if not isinstance(trigger, FileUploadTrigger):
         message = f"The workflow has a trigger of type {trigger.type}; only file_upload takes files."
         raise Conflict("no_file_upload_trigger", message)
-    table = await _opened(CsvReader(chunks), trigger.column_map or {})
+    table = await _open_table(CsvReader(chunks), trigger.column_map or {})
     if trigger.mode == "whole_file":
         yield [await _whole(checks, target, filename, table)]
         return
@@ -75,7 +75,7 @@ async def read_inputs(
         if not errors:
             yield [cells for _, cells in batch]
     if errors:
-        raise Invalid([table.located(error) for error in errors[:MAX_ERRORS]])
+        raise Invalid([table.locate_column(error) for error in errors[:MAX_ERRORS]])
 
 
 class _Table:
@@ -114,13 +114,13 @@ class _Table:
         if batch:
             yield batch
 
-    def located(self, error: FieldError) -> FieldError:
+    def locate_column(self, error: FieldError) -> FieldError:
         """Return the error of a row with the column's name in the file."""
         found = _OF_ROW.fullmatch(error.pointer)
         return replace(error, column=self._columns.get(found[2])) if found else error
 
 
-async def _opened(reader: CsvReader, column_map: Mapping[str, str]) -> _Table:
+async def _open_table(reader: CsvReader, column_map: Mapping[str, str]) -> _Table:
     header = await reader.read_header()
     if errors := [*_header_errors(reader.header_number, header)]:
         raise Invalid(errors)
@@ -130,7 +130,9 @@ async def _opened(reader: CsvReader, column_map: Mapping[str, str]) -> _Table:
         if column.casefold() in positions:
             names[positions[column.casefold()]] = name
         else:
-            message = f"Row {row}: There is no column {column}, which the column_map names. {listed(header)}"
+            message = (
+                f"Row {row}: There is no column {column}, which the column_map names. {list_columns(header)}"
+            )
             errors.append(FieldError("", "no_such_column", message, row=row, column=column))
     for name, count in Counter(names).items():
         if count > 1:
@@ -187,11 +189,13 @@ async def _whole(
     try:
         await checks.check_input(target, payload, "")
     except Invalid as invalid:
-        raise Invalid([table.located(_numbered(error, numbers)) for error in invalid.errors]) from None
+        raise Invalid(
+            [table.locate_column(_number_row(error, numbers)) for error in invalid.errors]
+        ) from None
     return payload
 
 
-def _numbered(error: FieldError, numbers: Sequence[int]) -> FieldError:
+def _number_row(error: FieldError, numbers: Sequence[int]) -> FieldError:
     """Return the error of the row at an index, with the row's number in the file."""
     found = _OF_ROW.fullmatch(error.pointer)
     if found is None:

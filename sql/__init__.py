@@ -9,6 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def read(name: str) -> str:
+def read_function(name: str) -> str:
     """Return the statement that makes a function."""
     return (Path(__file__).parent / f"{name}.sql").read_text(encoding="utf-8")

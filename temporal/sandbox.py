@@ -79,7 +79,7 @@ class _Instance(WorkflowInstance):
     def activate(self, act: WorkflowActivation) -> WorkflowActivationCompletion:
         for job in [job for job in act.jobs if not self._takes(job)]:
             if job.HasField("initialize_workflow"):
-                return _failed()
+                return _fail_activation()
             act.jobs.remove(job)
         return self._instance.activate(act)
 
@@ -126,7 +126,7 @@ def _accepts(method: Callable[..., object], arguments: int) -> bool:
     return True
 
 
-def _failed() -> WorkflowActivationCompletion:
+def _fail_activation() -> WorkflowActivationCompletion:
     """Return the completion that fails a workflow that was started without its arguments."""
     completion = WorkflowActivationCompletion()
     failure = completion.successful.commands.add().fail_workflow_execution.failure

@@ -43,7 +43,7 @@ async def ensure(client: Client) -> None:
     for task, every in _EVERY.items():
         schedule = _schedule(task, every)
 
-        def replaced(current: ScheduleUpdateInput, schedule: Schedule = schedule) -> ScheduleUpdate:
+        def replace_schedule(current: ScheduleUpdateInput, schedule: Schedule = schedule) -> ScheduleUpdate:
             # An operator who paused it did so on purpose.
             state = current.description.schedule.state
             return ScheduleUpdate(dataclasses.replace(schedule, state=state))
@@ -51,7 +51,7 @@ async def ensure(client: Client) -> None:
         try:
             await client.create_schedule(f"maintenance/{task}", schedule)
         except ScheduleAlreadyRunningError:
-            await client.get_schedule_handle(f"maintenance/{task}").update(replaced)
+            await client.get_schedule_handle(f"maintenance/{task}").update(replace_schedule)
     # A server that was away, or is new, may have Schedules that differ from the rows.
     await client.get_schedule_handle(f"maintenance/{RECONCILE_SCHEDULES}").trigger()
 

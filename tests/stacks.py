@@ -134,7 +134,7 @@ class StackProcess:
     @property
     def record(self) -> RunningStack:
         """What `stack.json` says."""
-        stack = folder.recorded(self.data)
+        stack = folder.read_record(self.data)
         assert stack is not None
         return stack
 

@@ -66,7 +66,7 @@ class _Remembered:
     connection: int
 
 
-def presented(headers: Iterable[tuple[bytes, bytes]]) -> Presented | None:
+def find_credential(headers: Iterable[tuple[bytes, bytes]]) -> Presented | None:
     """Return the credential in a request's headers: `Authorization: Bearer …`, `X-API-Key: …` or our cookie.
 
     Raises:

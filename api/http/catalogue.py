@@ -33,7 +33,7 @@ class Entry(BaseModel):
     details: dict[str, Any] = Field(default_factory=dict[str, Any])
 
 
-def _read() -> dict[str, Entry]:
+def _read_catalogue() -> dict[str, Entry]:
     places = tomllib.loads(files("api.http").joinpath("errors.toml").read_text("utf-8"))
     return {
         code: Entry.model_validate({**fields, "code": code, "place": place})
@@ -42,7 +42,7 @@ def _read() -> dict[str, Entry]:
     }
 
 
-CATALOGUE = _read()
+CATALOGUE = _read_catalogue()
 
 _SECTIONS: dict[Place, tuple[str, str]] = {
     "answers": (

@@ -210,7 +210,7 @@ def _engine_error(request: Request, error: Exception) -> Response:
     return problem_response(request.scope, problem)
 
 
-def unexpected(scope: Scope) -> Response:
+def answer_unexpected(scope: Scope) -> Response:
     """Return the answer to a bug: only the request id, which leads to the log."""
     return problem_response(
         scope,

@@ -84,13 +84,13 @@ def claiming(endpoint: Endpoint) -> Endpoint:
     """
 
     @wraps(endpoint)
-    async def claimed(**values: Any) -> Any:
+    async def call_once(**values: Any) -> Any:
         request = _answered.get()
         request.refuse_unknown_parameters()
         await _claim(request)
         return await endpoint(**values)
 
-    return claimed
+    return call_once
 
 
 async def _claim(request: StrictRequest) -> None:
@@ -108,7 +108,7 @@ async def _claim(request: StrictRequest) -> None:
     async with services.database.connection() as connection:
         claim = await idempotency.claim(connection, asked)
     if claim.answer is not None:
-        raise _Replay(_opened(services, claim))
+        raise _Replay(_open_response(services, claim))
     context.claim = claim
 
 
@@ -146,7 +146,7 @@ async def answer_once(
     if context.claim is not None:
         services, claim = services_of(request), context.claim
         if response.status_code < 400:
-            answer = _sealed(services, claim, response)
+            answer = _seal_response(services, claim, response)
             await _write(services, partial(idempotency.store, claim=claim, answer=answer))
         else:
             await _write(services, partial(idempotency.give_up, claim=claim))
@@ -170,13 +170,13 @@ def _check(key: str) -> None:
         )  # fmt: skip
 
 
-def _sealed(services: Services, claim: Claim, response: Response) -> bytes:
+def _seal_response(services: Services, claim: Claim, response: Response) -> bytes:
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers]
     head = orjson.dumps({"status": response.status_code, "headers": headers})
     return services.keyring.seal(_PURPOSE, head + b"\n" + bytes(response.body), str(claim.id))
 
 
-def _opened(services: Services, claim: Claim) -> Response:
+def _open_response(services: Services, claim: Claim) -> Response:
     assert claim.answer is not None
     head, _, body = services.keyring.open(_PURPOSE, claim.answer, str(claim.id)).partition(b"\n")
     stored = orjson.loads(head)

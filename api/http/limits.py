@@ -16,7 +16,7 @@ from models.limits import Subject
 from services.rate_limiter import Decision
 
 
-def limited(name: str) -> Any:
+def limit_requests(name: str) -> Any:
     """Return a dependency that counts a request of the caller's account under the limit `name`.
 
     Args:
@@ -73,7 +73,7 @@ class Attempt:
             if request is not None:
                 _announce(request, decision)
 
-    async def succeeded(self) -> None:
+    async def uncount(self) -> None:
         """Uncount the attempt."""
         async with self.services.database.connection() as connection:
             for subject, moment in self.counted:

@@ -21,7 +21,7 @@ import tracing
 from api.context import SOURCE, RequestContext, attach
 from api.http import metrics
 from api.http.catalogue import ProblemReport
-from api.http.errors import problem_response, unexpected
+from api.http.errors import answer_unexpected, problem_response
 from api.http.routetable import RouteTable
 from settings import Networks, Settings
 
@@ -62,7 +62,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        host, request_id, forwarded, traceparent = _read(scope["headers"])
+        host, request_id, forwarded, traceparent = _read_headers(scope["headers"])
         peer = scope["client"][0] if scope.get("client") else None
         client = client_address(peer, forwarded, self._trusted)
         context = RequestContext(request_id, client, source=scope.get(SOURCE, "api"))
@@ -87,10 +87,10 @@ class RequestMiddleware:
                 raise
             answer.status = _CLIENT_HAS_GONE
         except Exception as error:
-            _log.error("unexpected_error", method=scope["method"], exception=described(error))
+            _log.error("unexpected_error", method=scope["method"], exception=describe_error(error))
             if answer.status:
                 raise  # too late for another answer: the server closes the connection
-            await unexpected(scope)(scope, receive, answer.send)
+            await answer_unexpected(scope)(scope, receive, answer.send)
         finally:
             routes: RouteTable = scope["app"].state.routes
             method = scope["method"] if scope["method"] in _METHODS else "other"
@@ -125,7 +125,7 @@ class _Answer:
         await self._send(message)
 
 
-def described(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return the error with its traceback, without the values that a validation error repeats."""
     if not isinstance(error, ValidationError | ValidationException):
         return "".join(traceback.format_exception(error))
@@ -134,7 +134,7 @@ def described(error: Exception) -> str:
     return f"Traceback (most recent call last):\n{frames}{type(error).__name__}: {'; '.join(wrong)}"
 
 
-def _read(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, str, str, str | None]:
+def _read_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str | None, str, str, str | None]:
     """Return the host, the request id (the client's or a new one), forwarded addresses, and the trace."""
     host: str | None = None
     traceparent: str | None = None
@@ -161,7 +161,7 @@ def client_address(peer: str | None, forwarded: str, trusted: Networks) -> str |
         trusted: the networks of our proxies.
     """
     hops = [part.strip() for part in forwarded.split(",") if part.strip()]
-    while hops and peer is not None and _within(peer, trusted):
+    while hops and peer is not None and _is_within(peer, trusted):
         try:
             peer = str(ip_address(hops.pop()))
         except ValueError:
@@ -169,7 +169,7 @@ def client_address(peer: str | None, forwarded: str, trusted: Networks) -> str |
     return peer
 
 
-def _within(address: str, networks: Networks) -> bool:
+def _is_within(address: str, networks: Networks) -> bool:
     if not networks:
         return False
     try:

@@ -71,7 +71,7 @@ async def reading(request: StrictRequest) -> AsyncGenerator[Form]:
     with SpooledTemporaryFile[bytes](max_size=_IN_MEMORY_BYTES) as file:
         parts = _Parts()
         try:
-            await _read(request, parts, file)
+            await _read_parts(request, parts, file)
         except FormParserError:
             raise _invalid("The form is broken.") from None
         except TimeoutError:
@@ -84,7 +84,7 @@ async def reading(request: StrictRequest) -> AsyncGenerator[Form]:
         yield Form(fields, parts.filename, file)
 
 
-async def _read(request: StrictRequest, parts: _Parts, file: SpooledTemporaryFile[bytes]) -> None:
+async def _read_parts(request: StrictRequest, parts: _Parts, file: SpooledTemporaryFile[bytes]) -> None:
     _, options = parse_options_header(request.headers.get("content-type"))
     if not options.get(b"boundary"):
         raise _invalid("The Content-Type names no boundary; leave that header to your HTTP client.")

@@ -64,7 +64,7 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     return responses
 
 
-def completed(document: dict[str, Any]) -> dict[str, Any]:
+def complete_document(document: dict[str, Any]) -> dict[str, Any]:
     """Complete FastAPI's document in place, and return it."""
     components: dict[str, Any] = document.setdefault("components", {})
     schemas: dict[str, Any] = components.setdefault("schemas", {})
@@ -144,7 +144,7 @@ def _complete(path: str, operation: Operation, schemas: dict[str, Any]) -> None:
     content = responses.get("422", {}).get("content", {})
     if content.get("application/json", {}).get("schema", {}).get("$ref", "").endswith("HTTPValidationError"):
         del responses["422"]
-    for status, implied in problems(*_implied(path, operation)).items():
+    for status, implied in problems(*_list_implied_codes(path, operation)).items():
         response = responses.setdefault(str(status), implied)
         examples = response.get("content", {}).get(MEDIA_TYPE, {}).get("examples")
         if examples is not None:
@@ -156,13 +156,13 @@ def _complete(path: str, operation: Operation, schemas: dict[str, Any]) -> None:
             refused["examples"] = dict(sorted(refused["examples"].items()))
             response["description"] = f"{HTTPStatus(int(status)).phrase}: {', '.join(refused['examples'])}"
         if response["description"] == "Successful Response":
-            response["description"] = _told(response, schemas)
+            response["description"] = _describe_answer(response, schemas)
         headers = response.setdefault("headers", {})
         headers.update(_REQUEST_ID, **(_RETRY_AFTER if status in ("429", "503") else {}))
     operation["responses"] = dict(sorted(responses.items()))
 
 
-def _told(response: dict[str, Any], schemas: dict[str, Any]) -> str:
+def _describe_answer(response: dict[str, Any], schemas: dict[str, Any]) -> str:
     """Return a description of an answer: the first sentence about its object."""
     for content in response.get("content", {}).values():
         name = content.get("schema", {}).get("$ref", "").removeprefix(_REFERENCE)
@@ -187,7 +187,7 @@ def _of_path(name: str) -> str:
     return f"The {noun.replace('_', ' ')}'s id, a UUID." if noun != name else f"The {name}."
 
 
-def _implied(path: str, operation: Operation) -> Iterator[str]:
+def _list_implied_codes(path: str, operation: Operation) -> Iterator[str]:
     yield from ("unknown_host", "internal_error")
     if path.startswith("/api/"):
         yield "database_unavailable"
@@ -261,5 +261,5 @@ class Application(FastAPI):
             with warnings.catch_warnings():
                 # Handlers with several paths get names of their own when the document is completed.
                 warnings.filterwarnings("ignore", "Duplicate Operation ID", UserWarning)
-                self.openapi_schema = completed(super().openapi())
+                self.openapi_schema = complete_document(super().openapi())
         return self.openapi_schema

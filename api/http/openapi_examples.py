@@ -39,14 +39,17 @@ def _refer(document: dict[str, Any], content: dict[str, Any] | None, name: str, 
     content["examples"] = {"recorded": {"$ref": f"{_REFERENCE}{name}"}}
     document["components"]["examples"].setdefault(
         name,
-        {"summary": "As it was recorded; of arrays, the first three items.", "value": _at(value, address)},
+        {
+            "summary": "As it was recorded; of arrays, the first three items.",
+            "value": _set_address(value, address),
+        },
     )
 
 
-def _at(value: Any, address: str) -> Any:
+def _set_address(value: Any, address: str) -> Any:
     """Return the value with the placeholder replaced by `address`."""
     if isinstance(value, dict):
-        return {key: _at(inner, address) for key, inner in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        return {key: _set_address(inner, address) for key, inner in value.items()}  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, list):
-        return [_at(inner, address) for inner in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_set_address(inner, address) for inner in value]  # pyright: ignore[reportUnknownVariableType]
     return value.replace("$ADDRESS", address) if isinstance(value, str) else value

@@ -80,7 +80,7 @@ def _object(body: Any) -> dict[str, Any]:
 SomeBody = TypeVar("SomeBody", bound=Body)
 
 
-def validated(model: type[SomeBody], body: dict[str, Any], context: Any) -> SomeBody:
+def validate_body(model: type[SomeBody], body: dict[str, Any], context: Any) -> SomeBody:
     """Validate a body as the route would, with a context for the validators of its fields.
 
     Raises:

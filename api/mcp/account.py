@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from api.mcp.answers import answered, schema, schema_of
+from api.mcp.answers import make_result, schema, schema_of
 from api.mcp.calling import Ctx, InternalClient
 from api.mcp.toolbox import Limit, Offset, Toolbox
 from models.accounts.secrets import SecretView
 from models.credits.credits import BalanceView
 from services import documentation
-from services.section_index import shortened
+from services.section_index import shorten_text
 
 toolbox = Toolbox()
 
@@ -24,7 +24,7 @@ _SECTION_CHARACTERS = 1_500
 @toolbox.tool("Show credits", schema_of(BalanceView), reads=True)
 async def get_credits(ctx: Ctx) -> CallToolResult:
     """Get the balance of credits, and what is held for work in progress. Call this before expensive work."""
-    return answered(await InternalClient(ctx).get("/api/credits"))
+    return make_result(await InternalClient(ctx).get("/api/credits"))
 
 
 @toolbox.tool("Show figures", schema(totals={"type": "object"}), reads=True)
@@ -34,14 +34,14 @@ async def get_stats(
     """Get how runs, lookups and deliveries ended, and durations by workflow."""
     found = await InternalClient(ctx).get("/api/stats", window=window, by="workflow")
     found.pop("buckets")
-    return answered(found, hint="use a shorter `window`")
+    return make_result(found, hint="use a shorter `window`")
 
 
 @toolbox.tool("List activity", schema(entries={"type": "array"}), reads=True)
 async def list_activity(ctx: Ctx, limit: Limit = 20) -> CallToolResult:
     """List what happened lately: failures, changes, approvals, ended jobs."""
     found = await InternalClient(ctx).get("/api/activity", limit=limit)
-    return answered(found, hint="use a smaller `limit`", untrusted=("entries[].title",))
+    return make_result(found, hint="use a smaller `limit`", untrusted=("entries[].title",))
 
 
 @toolbox.tool("List secrets", schema(secrets={"type": "array", "items": schema_of(SecretView)}), reads=True)
@@ -55,7 +55,7 @@ async def list_secrets(ctx: Ctx, limit: Limit = 50, offset: Offset = 0) -> CallT
         {name: one[name] for name in ("name", "created_at", "updated_at")}
         for one in found[offset : offset + limit]
     ]
-    return answered({"secrets": shown, "total": len(found)}, hint="use a smaller `limit` and `offset`")
+    return make_result({"secrets": shown, "total": len(found)}, hint="use a smaller `limit` and `offset`")
 
 
 _HIT = {
@@ -82,8 +82,10 @@ async def search_docs(
             "page": hit.page,
             "heading": hit.heading,
             "url": f"{address}/docs/{hit.page}.md#{hit.anchor}",
-            "text": shortened(documentation.read(hit.page, hit.anchor) or hit.excerpt, _SECTION_CHARACTERS),
+            "text": shorten_text(
+                documentation.read_page(hit.page, hit.anchor) or hit.excerpt, _SECTION_CHARACTERS
+            ),
         }
         for hit in hits
     ]
-    return answered({"sections": sections}, hint="ask for fewer sections with `limit`")
+    return make_result({"sections": sections}, hint="ask for fewer sections with `limit`")

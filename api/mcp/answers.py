@@ -20,7 +20,7 @@ _CAPS = ((100, 4000), (50, 2000), (25, 1000), (10, 500), (5, 250), (3, 120), (1,
 _DEEPEST = 1
 
 
-def answered(
+def make_result(
     answer: Mapping[str, Any], *, full: bool = False, hint: str = "", untrusted: Sequence[str] = ()
 ) -> CallToolResult:
     """Return the result of a tool.
@@ -33,7 +33,7 @@ def answered(
             the places present before it reads them.
     """
     room = MAX_BYTES - len(orjson.dumps({"untrusted": untrusted}))
-    shown = dict(answer) if full else pruned(answer, hint, room)
+    shown = dict(answer) if full else prune_answer(answer, hint, room)
     if places := [place for place in untrusted if _holds(shown, place)]:
         shown = {"untrusted": places, **shown}
     text = orjson.dumps(shown).decode()
@@ -50,7 +50,7 @@ def _holds(value: Any, place: str) -> bool:
     return not rest or any(_holds(item, rest) for item in items)
 
 
-def pruned(answer: Mapping[str, Any], hint: str, most: int = MAX_BYTES) -> JSONObject:
+def prune_answer(answer: Mapping[str, Any], hint: str, most: int = MAX_BYTES) -> JSONObject:
     """Return an answer without empty members, its lists and texts cut to at most this many bytes.
 
     Its `omitted` lists the cuts.
@@ -60,14 +60,14 @@ def pruned(answer: Mapping[str, Any], hint: str, most: int = MAX_BYTES) -> JSONO
         return whole
     for items, characters in _CAPS:
         cuts: dict[str, str] = {}
-        shown = {name: _cut(value, name, items, characters, cuts) for name, value in whole.items()}
+        shown = {name: _cut_value(value, name, items, characters, cuts) for name, value in whole.items()}
         told = [*list(cuts.values())[:10], *([hint] if hint else [])]
         if len(orjson.dumps(shown | {"omitted": told})) <= most:
             return shown | {"omitted": told}
     # With too many members, the first ones are kept, as far as they fit.
     shown, room = cast(JSONObject, {}), most - 512
     for name, value in whole.items():
-        small = _cut(value, name, *_CAPS[-1], {})
+        small = _cut_value(value, name, *_CAPS[-1], {})
         room -= len(orjson.dumps({name: small}))
         if room > 0:
             shown[name] = small
@@ -84,17 +84,17 @@ def _without_empty(value: Any) -> Any:
     return value
 
 
-def _cut(value: Any, place: str, items: int, characters: int, cuts: dict[str, str]) -> Any:
+def _cut_value(value: Any, place: str, items: int, characters: int, cuts: dict[str, str]) -> Any:
     if isinstance(value, dict):
         return {
-            name: _cut(inner, f"{place}.{name}", items, characters, cuts)
+            name: _cut_value(inner, f"{place}.{name}", items, characters, cuts)
             for name, inner in cast(JSONObject, value).items()
         }
     if isinstance(value, list):
         inner = cast(list[Any], value)
         if len(inner) > items:
             cuts.setdefault(place, f"{place}: {items} of {len(inner)} items are shown")
-        return [_cut(one, f"{place}[]", items, characters, cuts) for one in inner[:items]]
+        return [_cut_value(one, f"{place}[]", items, characters, cuts) for one in inner[:items]]
     if isinstance(value, str) and len(value) > characters:
         cuts.setdefault(place, f"{place}: texts are cut after {characters} characters")
         return value[:characters] + "…"
@@ -125,7 +125,7 @@ def _shallow(schema: JSONObject, definitions: JSONObject, depth: int) -> JSONObj
     if len(arms) == 1:
         return _or_null(_shallow(arms[0], definitions, depth))
     # Enumerated values have a type already.
-    shown = _kept(schema, "enum" if "enum" in schema else "type")
+    shown = _pick_members(schema, "enum" if "enum" in schema else "type")
     if "properties" in schema and depth < _DEEPEST:
         shown["properties"] = {
             name: _shallow(inner, definitions, depth + 1) for name, inner in schema["properties"].items()
@@ -142,5 +142,5 @@ def _or_null(schema: JSONObject) -> JSONObject:
     return schema | ({"type": [schema["type"], "null"]} if isinstance(schema.get("type"), str) else {})
 
 
-def _kept(schema: JSONObject, *names: str) -> JSONObject:
+def _pick_members(schema: JSONObject, *names: str) -> JSONObject:
     return {name: schema[name] for name in names if name in schema}

@@ -53,7 +53,7 @@ class Refused(ToolError):
 
     def __init__(self, problem: Mapping[str, Any], retry_after: str | None) -> None:
         self.code: str = problem["code"]
-        super().__init__(_told(problem, retry_after))
+        super().__init__(_write_problem(problem, retry_after))
 
 
 class Answer:
@@ -134,7 +134,7 @@ class InternalClient:
         query: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run the request to its end, even if the tool's caller has left."""
-        answering = asyncio.create_task(self._answered(method, path, body, headers or {}, query or {}))
+        answering = asyncio.create_task(self._send_request(method, path, body, headers or {}, query or {}))
         _under_way.add(answering)
         answering.add_done_callback(_under_way.discard)
         answer = await asyncio.shield(answering)
@@ -144,7 +144,7 @@ class InternalClient:
             return [orjson.loads(line) for line in answer.content.splitlines()]
         return orjson.loads(answer.content) if answer.content else None
 
-    async def _answered(
+    async def _send_request(
         self,
         method: str,
         path: str,
@@ -161,7 +161,7 @@ class InternalClient:
 
         answer = Answer()
         scope = self._scope_of(method, path, given | ({"content-type": "application/json"} if raw else {}))
-        wanted = {name: _written(value) for name, value in query.items() if value is not None}
+        wanted = {name: _write_parameter(value) for name, value in query.items() if value is not None}
         await self._scope["app"]({**scope, "query_string": urlencode(wanted).encode()}, receive, answer.take)
         return answer
 
@@ -245,11 +245,11 @@ def in_path(text: str) -> str:
     return text if _ID.fullmatch(text) else "none"
 
 
-def _written(value: Any) -> str:
+def _write_parameter(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _told(problem: Mapping[str, Any], retry_after: str | None) -> str:
+def _write_problem(problem: Mapping[str, Any], retry_after: str | None) -> str:
     """Return the problem in the words for a model: what is wrong, where, and the remedy."""
     lines = [f"{problem['code']}: {problem['detail'][:1000]}"]
     errors = problem.get("errors", [])

@@ -24,7 +24,7 @@ def definition_members() -> JSONObject:
     whole = Document.model_json_schema()
     members = _short(whole, cast(JSONObject, whole["$defs"]))["properties"]
     steps = members["steps"]
-    steps["items"] = _merged(steps["items"]["anyOf"])
+    steps["items"] = _merge_steps(steps["items"]["anyOf"])
     return members
 
 
@@ -60,7 +60,7 @@ def _either(arms: list[JSONObject]) -> JSONObject:
     return {"anyOf": arms}
 
 
-def _merged(steps: list[JSONObject]) -> JSONObject:
+def _merge_steps(steps: list[JSONObject]) -> JSONObject:
     """Merge the kinds of steps: common members are listed once, beside the own members of each type."""
     shared: JSONObject = {}
     for step in steps:

@@ -8,7 +8,7 @@ from uuid import UUID
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from api.mcp.answers import answered, schema, schema_of
+from api.mcp.answers import make_result, schema, schema_of
 from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import Full, Key, Seconds, Toolbox
 from api.streams.job_events import watch
@@ -39,7 +39,7 @@ async def start_bulk_job(
     """
     body: dict[str, Any] = {"type": type, "targets": targets}
     body |= {key: value for key, value in {"name": name, "fields": fields}.items() if value is not None}
-    return answered(await InternalClient(ctx).post("/api/bulk-jobs", body, key=idempotency_key))
+    return make_result(await InternalClient(ctx).post("/api/bulk-jobs", body, key=idempotency_key))
 
 
 @toolbox.tool("See how far a bulk job is", _JOB, reads=True)
@@ -49,16 +49,16 @@ async def get_bulk_job(job_id: JobId, ctx: Ctx, wait_seconds: Seconds = 0) -> Ca
     first = await client.get(path)
     total = max(first["total_rows"], 1)
 
-    def done(job: JobView) -> int:
+    def count_done(job: JobView) -> int:
         return total if job.completed_at else min(job.processed_rows, total - 1)
 
     if not wait_seconds or first["completed_at"]:
-        return answered(first)
+        return make_result(first)
     with client.waiting(wait_seconds):
         await client.follow(
-            watch(client.services, client.account_id, UUID(first["id"])), done, total, wait_seconds
+            watch(client.services, client.account_id, UUID(first["id"])), count_done, total, wait_seconds
         )
-    return answered(await client.get(path))
+    return make_result(await client.get(path))
 
 
 @toolbox.tool(
@@ -85,10 +85,10 @@ async def get_bulk_job_results(
     rows = await client.get(f"{path}/results", format="jsonl", limit=limit, offset=offset)
     found = {"job": await client.get(path), "rows": rows}
     hint = "use a smaller `limit` and `offset`, or set `full`"
-    return answered(found, full=full, hint=hint, untrusted=["rows"])
+    return make_result(found, full=full, hint=hint, untrusted=["rows"])
 
 
 @toolbox.tool("Cancel a bulk job", _JOB, destroys=True, repeatable=True)
 async def cancel_bulk_job(job_id: JobId, ctx: Ctx) -> CallToolResult:
     """End a bulk job now. Finished rows stay, and are paid; what was held for the rest is returned."""
-    return answered(await InternalClient(ctx).post(f"/api/bulk-jobs/{in_path(job_id)}/cancel"))
+    return make_result(await InternalClient(ctx).post(f"/api/bulk-jobs/{in_path(job_id)}/cancel"))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from api.mcp.answers import answered, schema_of
+from api.mcp.answers import make_result, schema_of
 from api.mcp.calling import Ctx, InternalClient
 from api.mcp.toolbox import Full, Key, Toolbox
 from providers.breach.answer import BreachAnswer
@@ -42,7 +42,7 @@ async def _look_up(
     chosen = ",".join(fields) if fields else None
     answer = await InternalClient(ctx).post(f"/api/agent/{path}", body, key=key, fields=chosen)
     foreign = [name for name in answer if name not in _OURS]
-    return answered(answer if full else _essential(answer), full=full, hint=_HINT, untrusted=foreign)
+    return make_result(answer if full else _essential(answer), full=full, hint=_HINT, untrusted=foreign)
 
 
 def _essential(answer: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from api.mcp.answers import answered, schema, schema_of
+from api.mcp.answers import make_result, schema, schema_of
 from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import DELETED, Deleted, Full, Key, Limit, Offset, Seconds, Toolbox, Total
 from api.schemas.monitor_validity import MonitorValidity
@@ -44,7 +44,7 @@ async def list_monitors(
     """List the account's monitors, newest first, with their next run and the result of the last."""
     found: list[Any] = (await InternalClient(ctx).get("/api/monitors", type=type))["monitors"]
     shown = {"monitors": found[offset : offset + limit], "total": len(found)}
-    return answered(shown, hint="use a smaller `limit` and `offset`")
+    return make_result(shown, hint="use a smaller `limit` and `offset`")
 
 
 Name = Annotated[str, Field(description="What the monitor is called.")]
@@ -89,7 +89,7 @@ async def create_monitor(
     Each run costs 1 credit a target that is answered: tell the user the total.
     """
     given = _GivenMonitor(name, type, timezone, targets, list_id, frequency, cron, tracked_fields, when)
-    return answered(await InternalClient(ctx).post("/api/monitors", given.make_body()))
+    return make_result(await InternalClient(ctx).post("/api/monitors", given.make_body()))
 
 
 @toolbox.tool("Validate a monitor", schema_of(MonitorValidity), reads=True)
@@ -107,7 +107,7 @@ async def validate_monitor(
 ) -> CallToolResult:
     """Report the errors in a monitor, and the sources that its runs would wait for; store nothing."""
     given = _GivenMonitor(name, type, timezone, targets, list_id, frequency, cron, tracked_fields, when)
-    return answered(await InternalClient(ctx).post("/api/monitors/validate", given.make_body()))
+    return make_result(await InternalClient(ctx).post("/api/monitors/validate", given.make_body()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +149,13 @@ async def run_monitor(
         first = await client.get(f"{path}/runs/{run_id}")
         total = max(first["total_records"], 1)
 
-        def done(run: MonitorRunView) -> int:
+        def _count_done(run: MonitorRunView) -> int:
             return total if run.completed_at else min(run.processed_records, total - 1)
 
         if wait_seconds and not first["completed_at"]:
             watched = _watch(client, UUID(first["monitor_id"]), UUID(run_id))
-            await client.follow(watched, done, total, wait_seconds)
-    return answered(await client.get(f"{path}/runs/{run_id}"))
+            await client.follow(watched, _count_done, total, wait_seconds)
+    return make_result(await client.get(f"{path}/runs/{run_id}"))
 
 
 def _watch(
@@ -208,7 +208,7 @@ async def get_monitor_results(
     ]
     found = {"run": run, "total": page["total"], "results": results}
     hint = "use a smaller `limit` and `offset`, or set `full`"
-    return answered(found, full=full, hint=hint, untrusted=["results", "run.error"])
+    return make_result(found, full=full, hint=hint, untrusted=["results", "run.error"])
 
 
 @toolbox.tool("Pause or resume a monitor", schema_of(MonitorView), repeatable=True)
@@ -219,7 +219,7 @@ async def set_monitor_status(
 ) -> CallToolResult:
     """Stop or restart a monitor's runs by its calendar. A run in progress continues."""
     action = "pause" if status == "paused" else "resume"
-    return answered(await InternalClient(ctx).post(f"/api/monitors/{in_path(monitor_id)}/{action}"))
+    return make_result(await InternalClient(ctx).post(f"/api/monitors/{in_path(monitor_id)}/{action}"))
 
 
 @toolbox.tool("Cancel a run of a monitor", _RUN, destroys=True, repeatable=True)
@@ -230,11 +230,11 @@ async def cancel_monitor_run(
 ) -> CallToolResult:
     """End a run of a monitor now. Finished results stay, and are paid."""
     path = f"/api/monitors/{in_path(monitor_id)}/runs/{in_path(run_id)}/cancel"
-    return answered(await InternalClient(ctx).post(path), untrusted=["error"])
+    return make_result(await InternalClient(ctx).post(path), untrusted=["error"])
 
 
 @toolbox.tool("Delete a monitor", DELETED, destroys=True, repeatable=True)
 async def delete_monitor(monitor_id: MonitorId, ctx: Ctx) -> CallToolResult:
     """Delete a monitor with its targets, runs and results, for good. set_monitor_status only pauses it."""
     await InternalClient(ctx).delete(f"/api/monitors/{in_path(monitor_id)}")
-    return answered(Deleted)
+    return make_result(Deleted)

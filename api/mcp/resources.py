@@ -38,6 +38,6 @@ def pages() -> list[Resource]:
 
 
 def _text(page: str) -> str:
-    text = documentation.read(page)
+    text = documentation.read_page(page)
     assert text is not None, f"{page} is in the list of pages, and has no text"
     return text

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from api.http.catalogue import CATALOGUE
-from api.mcp.answers import JSONObject, answered, schema, schema_of
+from api.mcp.answers import JSONObject, make_result, schema, schema_of
 from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import Full, Key, Seconds, Toolbox
 from api.mcp.workflows import WorkflowId, visible
@@ -42,12 +42,12 @@ _RUN["properties"]["why"] = _WHY
 del _RUN["properties"]["resume_urls"]
 
 
-def _shown(run: dict[str, Any], *, full: bool = False) -> CallToolResult:
+def _show_run(run: dict[str, Any], *, full: bool = False) -> CallToolResult:
     """Return a run, with the reason if it failed, but without its resume URLs, which are for people."""
     shown = {name: value for name, value in run.items() if name != "resume_urls"}
     if run["error"] is not None:
         shown = {"why": _why(run), **shown}
-    return answered(shown, full=full, hint=_HINT, untrusted=_UNTRUSTED)
+    return make_result(shown, full=full, hint=_HINT, untrusted=_UNTRUSTED)
 
 
 def _why(run: dict[str, Any]) -> JSONObject:
@@ -64,13 +64,13 @@ async def _follow_run(client: InternalClient, run_id: str, seconds: float, *, fu
     first = await client.get(path, max_bytes=0)
     total = first["steps_total"] + 1
 
-    def done(seen: SeenRun) -> int:
+    def count_done(seen: SeenRun) -> int:
         run = seen.view
         return total if run.completed_at else min(run.steps_completed, total - 1)
 
     if seconds and not first["completed_at"]:
         watched = watch(client.services, client.account_id, UUID(first["id"]))
-        await client.follow(watched, done, total, seconds)
+        await client.follow(watched, count_done, total, seconds)
     return await client.get(path, max_bytes=None if full else _READ_BYTES)
 
 
@@ -92,7 +92,7 @@ async def run_workflow(
     path = f"/api/workflows/{in_path(workflow_id)}/run"
     with client.waiting(wait_seconds):
         accepted = await client.post(path, {"input": input}, key=idempotency_key)
-        return _shown(await _follow_run(client, accepted["run_id"], wait_seconds))
+        return _show_run(await _follow_run(client, accepted["run_id"], wait_seconds))
 
 
 @toolbox.tool(
@@ -127,7 +127,7 @@ async def list_workflow_runs(
         "/api/workflows/runs", workflow_id=workflow_id, **filters, page=page, limit=limit
     )
     shown = {"runs": found["runs"], "total": found["total"]}
-    return answered(shown, hint="use a smaller `limit` and `page`", untrusted=["runs[].error"])
+    return make_result(shown, hint="use a smaller `limit` and `page`", untrusted=["runs[].error"])
 
 
 @toolbox.tool("Get a run", _RUN, reads=True)
@@ -142,7 +142,7 @@ async def get_workflow_run(
     run = await client.get(f"/api/workflows/runs/{in_path(run_id)}", max_bytes=0)
     await visible(client, run["workflow_id"])
     with client.waiting(wait_seconds):
-        return _shown(await _follow_run(client, run_id, wait_seconds, full=full), full=full)
+        return _show_run(await _follow_run(client, run_id, wait_seconds, full=full), full=full)
 
 
 @toolbox.tool("Retry a run", _RUN, destroys=True, outside=True)
@@ -165,7 +165,7 @@ async def retry_workflow_run(
     body = {} if version is None else {"version": version}
     with client.waiting(wait_seconds):
         accepted = await client.post(f"{path}/retry", body, key=idempotency_key)
-        return _shown(await _follow_run(client, accepted["run_id"], wait_seconds))
+        return _show_run(await _follow_run(client, accepted["run_id"], wait_seconds))
 
 
 @toolbox.tool("Cancel a run", _RUN, destroys=True, repeatable=True)
@@ -176,4 +176,4 @@ async def cancel_workflow_run(
     """End a run of a workflow now. Finished steps stay done; a run that has ended stays as it is."""
     client, path = InternalClient(ctx), f"/api/workflows/runs/{in_path(run_id)}"
     await visible(client, (await client.get(path, max_bytes=0))["workflow_id"])
-    return _shown(await client.post(f"{path}/cancel"))
+    return _show_run(await client.post(f"{path}/cancel"))

@@ -92,9 +92,9 @@ class _Arguments(FuncMetadata):
 
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
         """Parse such texts by the rules of bodies, except where a text is expected."""
-        return {name: self._read(name, value) for name, value in data.items()}
+        return {name: self._parse_argument(name, value) for name, value in data.items()}
 
-    def _read(self, name: str, value: Any) -> Any:
+    def _parse_argument(self, name: str, value: Any) -> Any:
         field = self.arg_model.model_fields.get(name)
         expected: Any = str if field is None else field.annotation
         if not isinstance(value, str) or expected in (str, str | None):

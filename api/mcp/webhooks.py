@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from api.mcp.answers import JSONObject, answered, schema, schema_of
+from api.mcp.answers import JSONObject, make_result, schema, schema_of
 from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.toolbox import DELETED, Deleted, Toolbox
 from models.webhooks.endpoints import EndpointView
@@ -18,7 +18,7 @@ _WEBHOOK = schema_of(EndpointView)
 _WEBHOOK["properties"]["headers"] = {"type": "array", "description": "Their names."}
 
 
-def _shown(webhook: JSONObject) -> JSONObject:
+def _hide_headers(webhook: JSONObject) -> JSONObject:
     """Return a webhook with only the names of its headers, whose values may be credentials."""
     left = {name: value for name, value in webhook.items() if name not in ("secret", "headers")}
     return left | {"headers": sorted(webhook["headers"])}
@@ -28,7 +28,7 @@ def _shown(webhook: JSONObject) -> JSONObject:
 async def list_webhooks(ctx: Ctx) -> CallToolResult:
     """List the addresses that the account's events are sent to, with the events; newest first."""
     found: list[JSONObject] = (await InternalClient(ctx).get("/api/webhooks"))["webhooks"]
-    return answered({"webhooks": [_shown(one) for one in found]})
+    return make_result({"webhooks": [_hide_headers(one) for one in found]})
 
 
 @toolbox.tool("Create a webhook", _WEBHOOK, outside=True)
@@ -46,7 +46,7 @@ async def create_webhook(
     The user gets the secret that signs them by POST /api/webhooks/{id}/rotate-secret.
     """
     body: dict[str, Any] = {"url": url, "events": events, "description": description}
-    return answered(_shown(await InternalClient(ctx).post("/api/webhooks", body)))
+    return make_result(_hide_headers(await InternalClient(ctx).post("/api/webhooks", body)))
 
 
 @toolbox.tool("Delete a webhook", DELETED, destroys=True, repeatable=True)
@@ -55,4 +55,4 @@ async def delete_webhook(
 ) -> CallToolResult:
     """Delete a webhook, for good. Its pending events are not sent any more."""
     await InternalClient(ctx).delete(f"/api/webhooks/{in_path(webhook_id)}")
-    return answered(Deleted)
+    return make_result(Deleted)

@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from api.mcp.answers import MAX_BYTES, answered, schema, schema_of
+from api.mcp.answers import MAX_BYTES, make_result, schema, schema_of
 from api.mcp.calling import Ctx, InternalClient, in_path
 from api.mcp.definition_schema import definition_members, without_texts
 from api.mcp.toolbox import DELETED, Deleted, Full, Toolbox
@@ -86,14 +86,14 @@ async def _hide_references(client: InternalClient, document: dict[str, Any]) -> 
             holder["workflow_id"] = _NOBODYS
 
 
-def _shown(workflow: dict[str, Any], *, full: bool = False) -> CallToolResult:
+def _show_workflow(workflow: dict[str, Any], *, full: bool = False) -> CallToolResult:
     """Return a workflow.
 
     Empty members of its steps are kept, because they have a meaning in the next change.
     """
     shown = {name: value for name, value in workflow.items() if name not in _LEFT_OUT}
     fits = len(orjson.dumps(shown)) <= MAX_BYTES
-    return answered(shown, full=full or fits, hint="set `full` in get_workflow")
+    return make_result(shown, full=full or fits, hint="set `full` in get_workflow")
 
 
 @toolbox.tool(
@@ -120,10 +120,10 @@ async def list_workflow_templates(
         if not chosen:
             ids = ", ".join(template["id"] for template in found)
             raise ToolError(f"not_found: There is no template {template_id[:100]!r}.\nThere are: {ids}")
-        return answered({"templates": chosen}, full=True)
+        return make_result({"templates": chosen}, full=True)
     heads = ("id", "name", "description", "category")
     shown = [{name: template[name] for name in heads} for template in found]
-    return answered({"templates": shown}, hint="name a `category` or a `template_id`")
+    return make_result({"templates": shown}, hint="name a `category` or a `template_id`")
 
 
 @toolbox.tool("Validate a workflow", schema_of(Validity), reads=True)
@@ -131,7 +131,7 @@ async def validate_workflow(definition: Definition, ctx: Ctx) -> CallToolResult:
     """Report all errors and doubts in a workflow, and store nothing. Do this before you store it."""
     client, document = InternalClient(ctx), deepcopy(definition)
     await _hide_references(client, document)
-    return answered(await client.post("/api/workflows/validate", document))
+    return make_result(await client.post("/api/workflows/validate", document))
 
 
 @toolbox.tool(
@@ -161,13 +161,13 @@ async def list_workflows(
         }
         for one in found["workflows"]
     ]
-    return answered({"workflows": shown, "total": found["total"]}, hint="use a smaller `limit` and `page`")
+    return make_result({"workflows": shown, "total": found["total"]}, hint="use a smaller `limit` and `page`")
 
 
 @toolbox.tool("Get a workflow", _WORKFLOW, reads=True)
 async def get_workflow(workflow_id: WorkflowId, ctx: Ctx, full: Full = False) -> CallToolResult:
     """Get a workflow with its trigger, steps and version. update_workflow needs the version."""
-    return _shown(await visible(InternalClient(ctx), workflow_id), full=full)
+    return _show_workflow(await visible(InternalClient(ctx), workflow_id), full=full)
 
 
 @toolbox.tool("Create a workflow", _WORKFLOW)
@@ -193,7 +193,7 @@ async def create_workflow(
     await _check_references(client, document, {})
     if template_id is not None:
         document["template_id"] = template_id
-    return _shown(await client.post("/api/workflows", document))
+    return _show_workflow(await client.post("/api/workflows", document))
 
 
 @toolbox.tool("Change a workflow", _WORKFLOW, destroys=True)
@@ -222,7 +222,9 @@ async def update_workflow(
     client = InternalClient(ctx)
     before = await visible(client, workflow_id)
     await _check_references(client, changes, before)
-    return _shown(await client.patch(f"/api/workflows/{in_path(workflow_id)}", changes, version=base_version))
+    return _show_workflow(
+        await client.patch(f"/api/workflows/{in_path(workflow_id)}", changes, version=base_version)
+    )
 
 
 @toolbox.tool("Pause or resume a workflow", _WORKFLOW, repeatable=True)
@@ -235,7 +237,7 @@ async def set_workflow_status(
     client = InternalClient(ctx)
     before = await visible(client, workflow_id)
     path = f"/api/workflows/{in_path(workflow_id)}"
-    return _shown(await client.patch(path, {"status": status}, version=before["version"]))
+    return _show_workflow(await client.patch(path, {"status": status}, version=before["version"]))
 
 
 @toolbox.tool("Delete a workflow", DELETED, destroys=True, repeatable=True)
@@ -247,4 +249,4 @@ async def delete_workflow(workflow_id: WorkflowId, ctx: Ctx) -> CallToolResult:
     client = InternalClient(ctx)
     await visible(client, workflow_id)
     await client.delete(f"/api/workflows/{in_path(workflow_id)}")
-    return answered(Deleted)
+    return make_result(Deleted)

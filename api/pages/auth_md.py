@@ -66,8 +66,8 @@ def auth_md(settings: Settings, document: dict[str, Any]) -> str:
         "register": _REGISTER if is_open else "",
         "signup_credits": f"A new account has {settings.signup_credits:,} credits. " if is_open else "",
         "lookups": _rows(_lookups(document)),
-        "endpoints": _rows((need, _abbreviated(paths)) for need, paths in by_need.items() if need),
-        "public": _abbreviated(by_need[""]),
+        "endpoints": _rows((need, _abbreviate_paths(paths)) for need, paths in by_need.items() if need),
+        "public": _abbreviate_paths(by_need[""]),
         "errors": _rows((str(one.status), f"`{one.code}`", _SENTENCE.findall(one.remedy)[0]) for one in met),
         "limits": _rows(_limits(settings)),
     }
@@ -125,7 +125,7 @@ def _need(operation: Operation) -> str:
     return "a session" if SESSION_SCHEME in needed[0] else f"`{scopes[0]}`" if scopes else "any"
 
 
-def _abbreviated(paths: dict[str, list[str]]) -> str:
+def _abbreviate_paths(paths: dict[str, list[str]]) -> str:
     """Return the paths with their methods, shortened.
 
     `…` stands for the last path written in full; paths that differ in the last word alone are joined. All ids

@@ -157,7 +157,7 @@ class _Writer:
         if others:
             yield f'<p class="quiet">Also {", ".join(others)}</p>'
         yield _marked_up(operation["description"])
-        yield f'<p class="quiet">{_needed(operation)}</p>'
+        yield f'<p class="quiet">{_describe_credential(operation)}</p>'
         if parameters := operation.get("parameters"):
             yield "<h3>Parameters</h3>"
             yield self._table(self._parameter(one) for one in parameters)
@@ -174,7 +174,7 @@ class _Writer:
         while waiting := [name for name in self._named if name not in done]:
             for name in waiting:
                 done.add(name)
-                schema = self._fields.named(name)
+                schema = self._fields.get_schema(name)
                 yield f'<h2 id="{name}">{name}</h2>'
                 yield _marked_up(schema.get("description", ""))
                 yield self._table(self._fields.rows(schema))
@@ -184,7 +184,7 @@ class _Writer:
         required = parameter.get("required", False)
         where = f"{kind}, in the {parameter['in']}"
         if (default := parameter["schema"].get("default")) is not None:
-            where += f", default {_written(default)}"
+            where += f", default {_write_example(default)}"
         return FieldRow(parameter["name"], where, required, parameter["description"], objects)
 
     def _bodies(self, title: str, description: str, content: dict[str, Any]) -> Iterator[str]:
@@ -196,7 +196,8 @@ class _Writer:
             kind, objects = self._fields.kind(schema)
             self._named |= dict.fromkeys(objects)
             text = schema.get("description", "") if "$ref" not in schema else ""
-            yield f'<p class="quiet">{escape(media_type)}: {self._linked(kind, objects)}. {_inline(text)}</p>'
+            linked = self._link_objects(kind, objects)
+            yield f'<p class="quiet">{escape(media_type)}: {linked}. {_inline(text)}</p>'
             yield self._table(self._fields.rows(schema))
             yield from self._examples(one)
 
@@ -207,7 +208,7 @@ class _Writer:
         for name, example in examples.items():
             if "$ref" in example:
                 example = self._document["components"]["examples"][example["$ref"].rpartition("/")[2]]
-            text = _written(example["value"])
+            text = _write_example(example["value"])
             title = escape(example.get("summary", name))
             yield f"<details><summary>{title}</summary><pre>{escape(text)}</pre></details>"
 
@@ -225,7 +226,7 @@ class _Writer:
         lines: list[str] = []
         for row in rows:
             self._named |= dict.fromkeys(row.objects)
-            kind = self._linked(row.kind, row.objects)
+            kind = self._link_objects(row.kind, row.objects)
             lines.append(
                 f"<tr><td><code>{escape(row.path)}</code>{'' if row.required else ' ?'}</td><td>{kind}</td>"
                 f"<td>{_inline(row.description)}</td></tr>"
@@ -233,14 +234,14 @@ class _Writer:
         head = "<tr><th>Field (? may be absent)</th><th>What it is</th><th>What it means</th></tr>"
         return "\n".join(["<table>", head, *lines, "</table>"]) if lines else ""
 
-    def _linked(self, kind: str, objects: tuple[str, ...]) -> str:
+    def _link_objects(self, kind: str, objects: tuple[str, ...]) -> str:
         text = escape(kind)
         for name in sorted(set(objects), key=len, reverse=True):
             text = re.sub(rf"(?<![\w#>]){name}(?!\w)", f'<a href="#{name}">{name}</a>', text)
         return text
 
 
-def _needed(operation: Operation) -> str:
+def _describe_credential(operation: Operation) -> str:
     security = operation["security"]
     if not security:
         return "Needs no credential."
@@ -254,7 +255,7 @@ def _page(title: str, parts: Iterable[str]) -> str:
     return _PAGE.format(title=escape(title), navigation=_NAVIGATION, content="\n".join(filter(None, parts)))
 
 
-def _written(value: Any) -> str:
+def _write_example(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 

@@ -97,7 +97,7 @@ def _field(name: str | None, key: str, schema: Any, *, required: bool) -> FormFi
         hint=hint,
         required=required,
         choices=choices,
-        given=_given(facts, kind, choices),
+        given=_show_answer(facts, kind, choices),
         is_long=kind == "text" and facts.get("maxLength", _LONG_TEXT + 1) > _LONG_TEXT,
     )
 
@@ -115,7 +115,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _given(facts: JSONObject, kind: Kind, choices: list[Any]) -> str:
+def _show_answer(facts: JSONObject, kind: Kind, choices: list[Any]) -> str:
     if "default" not in facts:
         return ""
     value = facts["default"]

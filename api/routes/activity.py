@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, Field
 
-from api.auth.credentials import NO_CREDENTIAL, presented
-from api.deps import Caller, ServicesDep, authorised
+from api.deps import Caller, ServicesDep, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.strict_route import StrictRoute
 from api.streams import live_events
@@ -19,7 +18,7 @@ from models.activity.activity import ActivityView
 
 router = APIRouter(prefix="/api", tags=["activity"], route_class=StrictRoute)
 
-Owner = Annotated[Caller, authorised("workflows")]
+Owner = Annotated[Caller, require_scope("workflows")]
 _RESPONSES = {status: response for status, response in live_events.RESPONSES.items() if status != 204}
 
 
@@ -52,13 +51,18 @@ async def get_stream(
     caller: Owner,
     services: ServicesDep,
     last_event_id: Annotated[str | None, Header(description="Sent by a client that reconnects.")] = None,
-) -> StreamingResponse:
+) -> Response:
     """Get what changes in the account as server-sent events, live: ids and states, once a second at most.
 
     `open` comes first; `changes` has things with their new states: runs, jobs, runs of monitors, approvals. A
     client that reconnects with `Last-Event-ID` gets what it has missed; `resync` says that this is not known
     any more: read the lists again.
     """
-    credential = presented(request.scope["headers"]) or NO_CREDENTIAL
-    place = services.streams.take(caller.account_id)
-    return live_events.streamed(place, stream(services, credential, caller.account_id, last_event_id))
+    return live_events.answer_stream(
+        services,
+        request,
+        caller.account_id,
+        last_event_id,
+        lambda credential: stream(services, credential, caller.account_id, last_event_id),
+        ended=False,
+    )

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from api.deps import Caller, ServicesDep, authorised
+from api.deps import Caller, ServicesDep, require_scope
 from api.http.strict_route import StrictRoute
 from models.runs import approvals, resume_tokens
 from models.runs.resume_tokens import StepPosition
@@ -39,7 +39,7 @@ class Approvals(BaseModel):
 
 @router.get("")
 async def list_approvals(
-    caller: Annotated[Caller, authorised("workflows")],
+    caller: Annotated[Caller, require_scope("workflows")],
     services: ServicesDep,
     limit: Annotated[int, Query(ge=1, le=100, description="How many to give at most.")] = 50,
 ) -> Approvals:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from api.deps import Caller, Id, ServicesDep, authorised
+from api.deps import Caller, Id, ServicesDep, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.strict_route import StrictRoute
 from models import audit
@@ -15,7 +15,7 @@ from models.audit import AuditView
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 
-Author = Annotated[Caller, authorised("workflows")]
+Author = Annotated[Caller, require_scope("workflows")]
 
 
 class AuditPage(BaseModel):

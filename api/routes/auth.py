@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from api import logins
 from api.context import context_of
-from api.deps import Caller, Services, ServicesDep, actor, authorised
+from api.deps import Caller, Services, ServicesDep, actor, require_scope
 from api.http import limits
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
@@ -24,7 +24,7 @@ from models.views import View
 
 router = APIRouter(prefix="/api/auth", tags=["auth"], route_class=StrictRoute)
 
-SessionCaller = Annotated[Caller, authorised(None, session_only=True)]
+SessionCaller = Annotated[Caller, require_scope(None, session_only=True)]
 Email = Annotated[str, StringConstraints(min_length=3, max_length=254)]
 Password = Annotated[str, StringConstraints(max_length=passwords.MAX_LENGTH)]
 NewPassword = Annotated[
@@ -122,7 +122,7 @@ async def register(body: Registration, request: Request, services: ServicesDep) 
             started = await _start(services, connection, account, context.client)
     except EmailTaken:
         raise Forbidden("registration_refused", "No account was made. Log in if you have one.") from None
-    await refusals.succeeded()
+    await refusals.uncount()
     return started
 
 
@@ -144,7 +144,7 @@ async def logout(request: Request, caller: SessionCaller, services: ServicesDep)
 
 
 @router.get("/me")
-async def me(caller: Annotated[Caller, authorised(None)], services: ServicesDep) -> Me:
+async def me(caller: Annotated[Caller, require_scope(None)], services: ServicesDep) -> Me:
     """Get the account and credential of this request."""
     async with services.database.connection() as connection:
         account = await accounts.get(connection, caller.account_id)

@@ -9,11 +9,11 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
-from api.deps import Caller, Id, ServicesDep, actor, authorised
+from api.deps import Caller, Id, ServicesDep, actor, require_scope
 from api.http import multipart
 from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import StrictRequest
-from api.http.limits import limited
+from api.http.limits import limit_requests
 from api.http.multipart import Form, reading
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
@@ -31,7 +31,7 @@ from services.workflow_files import read_inputs
 
 router = APIRouter(prefix="/api/workflows", tags=["triggers"], route_class=StrictRoute)
 
-Author = Annotated[Caller, authorised("workflows")]
+Author = Annotated[Caller, require_scope("workflows")]
 
 _LONGEST_FILENAME = 255
 _FORM: dict[str, Any] = {
@@ -78,7 +78,7 @@ async def _form(request: Request) -> AsyncGenerator[Form]:
 @router.post(
     "/{workflow_id}/upload",
     status_code=202,
-    dependencies=[limited("bulk"), Idempotent],
+    dependencies=[limit_requests("bulk"), Idempotent],
     openapi_extra=_BODY,
     responses=problems(
         "workflow_not_active", "no_file_upload_trigger", "rate_limited", "too_many_runs", *CHECKED

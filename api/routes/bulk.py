@@ -12,10 +12,10 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
-from api.auth.credentials import NO_CREDENTIAL, presented
-from api.deps import Caller, Services, ServicesDep, authorised
+from api.auth.credentials import NO_CREDENTIAL, find_credential
+from api.deps import Caller, Services, ServicesDep, require_scope
 from api.http.idempotency import Idempotent, NotIdempotent, claim_of, refuse_key
-from api.http.limits import limited
+from api.http.limits import limit_requests
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
@@ -26,7 +26,7 @@ from api.schemas.bulk_answers import (
     WebSearches,
     field_names,
     looked_up,
-    shown,
+    show_answer,
 )
 from api.schemas.lookup_options import Options, options_among
 from api.streams.bulk_streams import (
@@ -46,7 +46,7 @@ from services.bulk_searches import BulkSearch, Question
 
 router = APIRouter(prefix="/api", tags=["bulk"], route_class=StrictRoute)
 
-Searcher = Annotated[Caller, authorised("bulk")]
+Searcher = Annotated[Caller, require_scope("bulk")]
 
 _JSON = "application/json"
 
@@ -95,7 +95,7 @@ class Emails(Body):
     )
 
 
-def _accepted(request: Request, *known: str) -> str:
+def _choose_media_type(request: Request, *known: str) -> str:
     """Return the first known media type in the client's Accept header; by default the first known one."""
     for accepted in ",".join(request.headers.getlist("accept")).split(","):
         media_type = accepted.partition(";")[0].strip().lower()
@@ -106,14 +106,14 @@ def _accepted(request: Request, *known: str) -> str:
 
 async def _search_form(request: Request) -> Form | None:
     """Return the form of the stream; None for one JSON document."""
-    if _accepted(request, _JSON, EVENTS) == _JSON:
+    if _choose_media_type(request, _JSON, EVENTS) == _JSON:
         return None
     await refuse_key(request.headers.get("idempotency-key"))
     return SEARCHES
 
 
 async def _profile_form(request: Request) -> Form:
-    media_type = _accepted(request, EVENTS, *LINES)
+    media_type = _choose_media_type(request, EVENTS, *LINES)
     return PROFILES if media_type == EVENTS else json_lines(media_type)
 
 
@@ -140,7 +140,7 @@ class _Bulk:
         search = await self.begin(kind, texts, options)
         results: list[orjson.Fragment] = []
         for number, answer in enumerate(await search.all()):
-            results.append(orjson.Fragment(orjson.dumps(shown(kind, options, answer))))
+            results.append(orjson.Fragment(orjson.dumps(show_answer(kind, options, answer))))
             if number % LINES_IN_A_ROW == 0:
                 await asyncio.sleep(0)
         answers = {"results": results, "credits_used": search.credits_used}
@@ -149,8 +149,8 @@ class _Bulk:
     async def stream(self, kind: str, texts: list[str], options: Options, form: Form) -> Response:
         """Return the answers as a stream."""
         search = await self.begin(kind, texts, options)
-        credential = presented(self.request.scope["headers"]) or NO_CREDENTIAL
-        answers = stream(self.services, credential, search, form, partial(shown, kind, options))
+        credential = find_credential(self.request.scope["headers"]) or NO_CREDENTIAL
+        answers = stream(self.services, credential, search, form, partial(show_answer, kind, options))
         return BulkStream(self.services.streams.take(self.caller.account_id), form, answers)
 
 
@@ -175,7 +175,7 @@ _EVENTS = {
     'data: {"credits_used":0}\n\ndata: [DONE]\n\n',
 }
 _SEARCH: Any = {
-    "dependencies": [limited("bulk"), Idempotent],
+    "dependencies": [limit_requests("bulk"), Idempotent],
     "responses": {
         200: {
             "description": "The answers.",
@@ -251,7 +251,7 @@ _PROFILES: dict[int | str, dict[str, Any]] = {
 
 @router.post(
     "/agent/bulk-lookup",
-    dependencies=[limited("bulk"), NotIdempotent],
+    dependencies=[limit_requests("bulk"), NotIdempotent],
     responses={
         **_PROFILES,
         **problems("rate_limited", "too_many_streams", "insufficient_credits", "idempotency_not_supported"),

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from temporalio.service import RPCError
 
-from api.deps import Caller, Id, ServicesDep, authorised, needs_engine
+from api.deps import Caller, Id, ServicesDep, needs_engine, require_scope
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from models.errors import Unavailable
@@ -20,7 +20,7 @@ router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=Stri
 
 @router.get("/{run_id}/carrier", responses=problems("engine_unavailable"))
 async def get_run_carrier(
-    run_id: Id, caller: Annotated[Caller, authorised("workflows")], services: ServicesDep
+    run_id: Id, caller: Annotated[Caller, require_scope("workflows")], services: ServicesDep
 ) -> CarrierView:
     """Get what carries the run now: its own workflow, as Temporal has it, or the shift of a worker.
 

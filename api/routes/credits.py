@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from api.deps import Caller, ServicesDep, actor, authorised
+from api.deps import Caller, ServicesDep, actor, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of, number_of
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
@@ -56,7 +56,9 @@ class LedgerPage(BaseModel):
 
 
 @router.get("")
-async def get_credits(caller: Annotated[Caller, authorised("credits")], services: ServicesDep) -> BalanceView:
+async def get_credits(
+    caller: Annotated[Caller, require_scope("credits")], services: ServicesDep
+) -> BalanceView:
     """Get the balance, and the credits held for work in progress."""
     async with services.database.connection() as connection:
         return await credits.get_balance(connection, caller.account_id)
@@ -66,7 +68,7 @@ async def get_credits(caller: Annotated[Caller, authorised("credits")], services
 async def set_credit_settings(
     body: CreditSettings,
     request: Request,
-    caller: Annotated[Caller, authorised("credits")],
+    caller: Annotated[Caller, require_scope("credits")],
     services: ServicesDep,
 ) -> BalanceView:
     """Choose the balance under which the account counts as low."""
@@ -77,7 +79,7 @@ async def set_credit_settings(
 
 @router.get("/ledger")
 async def get_ledger(
-    caller: Annotated[Caller, authorised("credits")],
+    caller: Annotated[Caller, require_scope("credits")],
     services: ServicesDep,
     limit: Limit = 20,
     cursor: Cursor = None,
@@ -93,7 +95,7 @@ async def get_ledger(
 async def set_auto_topup(
     body: AutoTopUpWanted,
     request: Request,
-    caller: Annotated[Caller, authorised("credits", session_only=True)],
+    caller: Annotated[Caller, require_scope("credits", session_only=True)],
     services: ServicesDep,
 ) -> AutoTopUp:
     """Choose when credits are added automatically."""

@@ -19,7 +19,7 @@ from pydantic import Field
 from api import logins
 from api.auth import cookies
 from api.context import context_of
-from api.deps import Caller, Services, ServicesDep, actor, authorised, caller_of
+from api.deps import Caller, Services, ServicesDep, actor, caller_of, require_scope
 from api.http import limits
 from api.http.errors import status_of
 from api.http.json_body import StrictRequest
@@ -141,7 +141,7 @@ async def prove(body: Proof, request: Request, caller: SessionCaller, services: 
 
 @router.delete("/session", status_code=204)
 async def sign_out(
-    request: Request, caller: Annotated[Caller, authorised(None)], services: ServicesDep
+    request: Request, caller: Annotated[Caller, require_scope(None)], services: ServicesDep
 ) -> Response:
     """End the browser's session, and have it forget our pages."""
     async with services.database.transaction() as connection:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from api.deps import Caller, Id, ServicesDep, authorised
+from api.deps import Caller, Id, ServicesDep, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.idempotency import Idempotent
 from api.http.openapi import problems
@@ -21,7 +21,7 @@ from models.webhooks.deliveries import DeliveryDetail, DeliveryQuery, DeliverySt
 
 router = APIRouter(prefix="/api/webhooks", tags=["events"], route_class=StrictRoute)
 
-Owner = Annotated[Caller, authorised("webhooks")]
+Owner = Annotated[Caller, require_scope("webhooks")]
 
 
 class DeliveryPage(BaseModel):

@@ -166,7 +166,7 @@ async def get_llms_txt(request: Request) -> Response:
 @router.get("/docs/{page:path}.md", response_class=Response, responses=_page_of(_MARKDOWN))
 async def get_documentation_page(page: str, request: Request) -> Response:
     """Get a page of the documentation, as `/llms.txt` lists them; links between pages work here."""
-    text = documentation.read(page)
+    text = documentation.read_page(page)
     if text is None:
         raise NotFound("page; /llms.txt lists those that there are")
     return readable(request, text, _MARKDOWN)
@@ -183,13 +183,13 @@ async def get_schema_for_editors(request: Request) -> Response:
 @router.get("/.well-known/oauth-protected-resource")
 async def get_protected_resource(request: Request) -> ProtectedResource:
     """Get the protection of the API (RFC 9728): a key in a header, with no authorization server."""
-    return _protected(request, "")
+    return _describe_resource(request, "")
 
 
 @router.get("/.well-known/oauth-protected-resource/mcp")
 async def get_protected_mcp_server(request: Request) -> ProtectedResource:
     """Get the protection of the MCP server (RFC 9728): the same keys as the API."""
-    return _protected(request, "/mcp")
+    return _describe_resource(request, "/mcp")
 
 
 @router.get(
@@ -211,7 +211,7 @@ def _schema() -> str:
     return orjson.dumps(definitions.json_schema(), option=orjson.OPT_INDENT_2).decode()
 
 
-def _protected(request: Request, path: str) -> ProtectedResource:
+def _describe_resource(request: Request, path: str) -> ProtectedResource:
     address: str = request.state.address
     return ProtectedResource(
         resource=f"{address}{path}",

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field, PlainValidator
 
 from api import saving
-from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, authorised, rules_for
+from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, require_scope, rules_for
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
@@ -66,7 +66,7 @@ class DryRunBody(Body):
 async def test_workflow(
     workflow_id: Id,
     body: DryRunBody,
-    caller: Annotated[Caller, authorised("workflows")],
+    caller: Annotated[Caller, require_scope("workflows")],
     services: ServicesDep,
 ) -> RunView:
     """Preview a run. Nothing is stored, sent or charged, and delays pass at once.

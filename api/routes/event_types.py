@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from api.deps import Caller, authorised
+from api.deps import Caller, require_scope
 from api.http.strict_route import StrictRoute
 from models.events.event_types import EVENT_TYPES
 from models.views import View
@@ -34,7 +34,7 @@ class EventTypes(View):
 
 
 @router.get("/event-types")
-async def list_event_types(caller: Annotated[Caller, authorised("webhooks")]) -> EventTypes:
+async def list_event_types(caller: Annotated[Caller, require_scope("webhooks")]) -> EventTypes:
     """List the types of events, each with the JSON Schema of the whole event and an example."""
     return _event_types()
 

@@ -83,7 +83,7 @@ async def readyz(services: ServicesDep, response: Response) -> Readiness:
     names = ("database", "schema", "secrets", "workers", "temporal")
     checks = (_database, _schema, _secrets, _workers, _temporal)
     stock = await asyncio.to_thread(take_stock, services.settings)
-    answers = await asyncio.gather(*(_checked(check(services)) for check in checks))
+    answers = await asyncio.gather(*(_run_check(check(services)) for check in checks))
     results: dict[str, str] = dict(zip(names, answers, strict=True)) | {"data": _data(stock)}
     datasets = [DatasetState(name=one.name, state=one.state, fields=[*one.fields]) for one in stock]
     if not results["database"] == results["schema"] == "ok":
@@ -126,7 +126,7 @@ def _is_local(request: Request) -> bool:
     return local and not forwarded
 
 
-async def _checked(check: Awaitable[str]) -> str:
+async def _run_check(check: Awaitable[str]) -> str:
     try:
         async with asyncio.timeout(_TIMEOUT):
             return await check

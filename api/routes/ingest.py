@@ -217,7 +217,7 @@ async def _signed_payload(request: StrictRequest) -> Any:
     except Problem:
         if request.media_type != _FORMS[0] or _begins_as_json(raw):
             raise
-    return await _urlencoded(raw, "utf-8")
+    return await _parse_urlencoded(raw, "utf-8")
 
 
 async def _form(request: StrictRequest, content_type: str) -> Any:
@@ -235,7 +235,7 @@ async def _form(request: StrictRequest, content_type: str) -> Any:
             return _fields((await parser.parse()).multi_items())
     except MultiPartException as error:
         raise Invalid([FieldError("", "invalid_form", error.message)]) from None
-    return await _urlencoded(raw, charset)
+    return await _parse_urlencoded(raw, charset)
 
 
 def _begins_as_json(raw: bytes) -> bool:
@@ -253,7 +253,7 @@ def _charset(request: Request) -> str:
     return charset.decode()
 
 
-async def _urlencoded(raw: bytes, charset: str) -> dict[str, Any]:
+async def _parse_urlencoded(raw: bytes, charset: str) -> dict[str, Any]:
     return _fields(await asyncio.to_thread(_pairs, raw, charset))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from api.deps import Caller, Id, ServicesDep, actor, authorised
+from api.deps import Caller, Id, ServicesDep, actor, require_scope
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from models.automations import ingest_tokens
@@ -38,7 +38,7 @@ class TokenRotated(View):
 async def rotate_workflow_token(
     workflow_id: Id,
     request: Request,
-    caller: Annotated[Caller, authorised("workflows")],
+    caller: Annotated[Caller, require_scope("workflows")],
     services: ServicesDep,
     body: TokenRotation | None = None,
 ) -> TokenRotated:

@@ -6,15 +6,14 @@ from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from api.auth.credentials import NO_CREDENTIAL, presented
-from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
+from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.idempotency import Idempotent, claim_of
-from api.http.limits import limited
+from api.http.limits import limit_requests
 from api.http.openapi import problems
 from api.http.streaming import json_array, json_lines
 from api.http.strict_route import StrictRoute
@@ -33,7 +32,7 @@ from services.jobs import Table
 
 router = APIRouter(prefix="/api/bulk-jobs", tags=["jobs"], route_class=StrictRoute)
 
-Owner = Annotated[Caller, authorised("bulk")]
+Owner = Annotated[Caller, require_scope("bulk")]
 Format = Literal["csv", "jsonl", "json"]
 
 _AT_ONCE = 100
@@ -65,7 +64,7 @@ class JobPage(BaseModel):
     "",
     status_code=202,
     max_body_size=MAX_JSON_BYTES,
-    dependencies=[limited("bulk"), Idempotent],
+    dependencies=[limit_requests("bulk"), Idempotent],
     openapi_extra=request_body(),
     responses=problems("insufficient_credits", "too_many_jobs", "rate_limited", "too_busy", "work_lost"),
 )
@@ -115,7 +114,7 @@ async def get_job_events(
     request: Request,
     caller: Owner,
     services: ServicesDep,
-    last_event_id: Annotated[str | None, Header(description="Sent by a client that reconnects.")] = None,
+    last_event_id: live_events.LastEventId = None,
 ) -> Response:
     """Get the job as server-sent events, live, until it ends.
 
@@ -125,11 +124,14 @@ async def get_job_events(
     """
     async with services.database.connection() as connection:
         job = await jobs.get(connection, caller.account_id, job_id)
-    if job.completed_at is not None and last_event_id == live_events.END_ID:
-        return Response(status_code=204)
-    credential = presented(request.scope["headers"]) or NO_CREDENTIAL
-    place = services.streams.take(caller.account_id)
-    return live_events.streamed(place, stream(services, credential, caller.account_id, job_id, last_event_id))
+    return live_events.answer_stream(
+        services,
+        request,
+        caller.account_id,
+        last_event_id,
+        lambda credential: stream(services, credential, caller.account_id, job_id, last_event_id),
+        ended=job.completed_at is not None,
+    )
 
 
 @router.get(
@@ -161,7 +163,9 @@ async def download_job_results(
             connection, job_id, after=offset - 1, limit=min(_AT_ONCE, end - offset)
         )
     chunks = _chunks(services, caller.account_id, job_id, first, end)
-    content = _written(format, Table(job["type"], job["header"], job["fields"], job["left_out"]), chunks)
+    content = _write_results(
+        format, Table(job["type"], job["header"], job["fields"], job["left_out"]), chunks
+    )
     name = f'attachment; filename="bulk-job-{job_id}.{format}"'
     return StreamingResponse(content, media_type=_MEDIA_TYPES[format], headers={"Content-Disposition": name})
 
@@ -207,7 +211,9 @@ async def _chunks(
                 await jobs.get(connection, account_id, job_id)
 
 
-def _written(format: Format, table: Table, chunks: AsyncGenerator[list[Result]]) -> AsyncGenerator[bytes]:
+def _write_results(
+    format: Format, table: Table, chunks: AsyncGenerator[list[Result]]
+) -> AsyncGenerator[bytes]:
     if format == "csv":
         return write_csv(table.columns, (table.row(one) async for chunk in chunks for one in chunk))
     items = ([table.item(one) for one in chunk] async for chunk in chunks)

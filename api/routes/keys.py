@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
-from api.deps import Caller, Id, ServicesDep, actor, authorised
+from api.deps import Caller, Id, ServicesDep, actor, require_scope
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
@@ -20,9 +20,9 @@ from models.views import View
 
 router = APIRouter(prefix="/api/keys", tags=["keys"], route_class=StrictRoute)
 
-KeyManager = Annotated[Caller, authorised("keys")]
-KeyMaker = Annotated[Caller, authorised("keys", proven=True)]
-Anyone = Annotated[Caller, authorised(None, proven=True)]
+KeyManager = Annotated[Caller, require_scope("keys")]
+KeyMaker = Annotated[Caller, require_scope("keys", proven=True)]
+Anyone = Annotated[Caller, require_scope(None, proven=True)]
 Permanent = Annotated[bool, Query(description="Remove its record too.")]
 
 

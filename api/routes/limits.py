@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from api.deps import Caller, ServicesDep, authorised
+from api.deps import Caller, ServicesDep, require_scope
 from api.http.strict_route import StrictRoute
 from models.automations import automations
 from models.runs import run_counts
@@ -42,7 +42,7 @@ class AccountLimits(View):
 
 
 @router.get("")
-async def get_limits(caller: Annotated[Caller, authorised(None)], services: ServicesDep) -> AccountLimits:
+async def get_limits(caller: Annotated[Caller, require_scope(None)], services: ServicesDep) -> AccountLimits:
     """Get the account's limits, and the numbers in use."""
     settings = services.settings
     async with services.database.connection() as connection:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field
 
-from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
+from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from api.schemas.condition_bodies import WHEN, ChangeCondition, Conditions, stored_conditions
@@ -26,7 +26,7 @@ from api.schemas.target_bodies import (
     takes_targets,
     texts_of,
 )
-from api.schemas.target_files import File, TargetsImported, imported, takes_file
+from api.schemas.target_files import File, TargetsImported, show_import, takes_file
 from language.definition import Name
 from models.errors import FieldError, Invalid
 from models.lists import lists
@@ -37,7 +37,7 @@ from services.targets import Checked, check_targets
 
 _lists = APIRouter(tags=["lists"], route_class=StrictRoute)
 
-Owner = Annotated[Caller, authorised("lists")]
+Owner = Annotated[Caller, require_scope("lists")]
 
 
 _WHEN = f"{WHEN} They count for monitors that watch the list and have none of their own."
@@ -166,7 +166,7 @@ async def add_targets(
     If the list would exceed 100,000, none is added (409). The body may have 4 MiB.
     """
     texts = texts_of(body)
-    checked = await _checked(services, caller, id, texts)
+    checked = await _check_texts(services, caller, id, texts)
     async with changing(services, caller) as connection:
         added = await lists.add_targets(connection, actor(request, caller), id, checked.targets)
     duplicates = len(checked.targets) - added
@@ -185,10 +185,10 @@ async def import_targets(
     async with services.database.connection() as connection:
         type = (await lists.get(connection, caller.account_id, id)).type
     given = await file.open(services, caller, type)
-    async with buffer_to_disk(given.read()) as batches, changing(services, caller) as connection:
+    async with buffer_to_disk(given.read_batches()) as batches, changing(services, caller) as connection:
         targets = given.targets_of(batches)
         added = await lists.import_targets(connection, actor(request, caller), id, targets)
-    return imported(given, added)
+    return show_import(given, added)
 
 
 @_lists.delete("/{id}/emails", **takes_targets())
@@ -201,7 +201,7 @@ async def remove_targets(
     The body may have 4 MiB.
     """
     texts = texts_of(body)
-    checked = await _checked(services, caller, id, texts)
+    checked = await _check_texts(services, caller, id, texts)
     # Also unchanged: a text that was valid when added may be invalid now.
     wanted = [*checked.targets, *(text.strip() for text in texts)]
     async with changing(services, caller) as connection:
@@ -221,7 +221,7 @@ def _checked_conditions(type: TargetType, given: Sequence[ChangeCondition]) -> l
     return when
 
 
-async def _checked(services: Services, caller: Caller, id: UUID, texts: Sequence[str]) -> Checked:
+async def _check_texts(services: Services, caller: Caller, id: UUID, texts: Sequence[str]) -> Checked:
     async with services.database.connection() as connection:
         type = (await lists.get(connection, caller.account_id, id)).type
     return await check_targets(services.pool, caller.account_id, type, texts)

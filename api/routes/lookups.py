@@ -10,10 +10,10 @@ import orjson
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.deps import Authorisation, Caller, ServicesDep, authorised, services_of
+from api.deps import Authorisation, Caller, ServicesDep, require_scope, services_of
 from api.http.idempotency import Idempotent, claim_of
 from api.http.json_body import parse_json
-from api.http.limits import check, limited
+from api.http.limits import check, limit_requests
 from api.http.openapi import problems
 from api.http.strict_route import Handler, StrictRoute
 from api.http.validation import Body
@@ -35,10 +35,11 @@ from providers.registry import lookup_fields
 from providers.username.answer import UsernameAnswer
 from providers.validate.answer import ValidateAnswer
 from providers.websearch.answer import WebSearchAnswer
-from providers.websearch.kind import LIMIT, SHOWN, cut
+from providers.websearch.kind import LIMIT, SHOWN, cut_results
 
-Reader = Annotated[Caller, authorised("lookups")]
+Reader = Annotated[Caller, require_scope("lookups")]
 
+# The routes that `_LookupRoute` answers without their functions, for requests that have a target alone.
 # Path → the kind of lookup, the field of the body with the target, and the limit that counts requests.
 _FREE_LOOKUPS = {
     "/api/agent/ip": ("ip", "ip", "ip"),
@@ -68,7 +69,9 @@ class _LookupRoute(StrictRoute):
             caller = await _authorise(request)
             await check(services, limit, str(caller.account_id), request=request)
             payer = _unpaid(caller)
-            return _answered(await Options().look_up(services, kind, target, pointer=f"/{name}", payer=payer))
+            return _make_response(
+                await Options().look_up(services, kind, target, pointer=f"/{name}", payer=payer)
+            )
 
         return look_up
 
@@ -119,7 +122,7 @@ FREE = ("rate_limited", "all_providers_failed", "no_provider")
 """The codes of all lookups."""
 
 PAID: Any = {
-    "dependencies": [limited("lookups"), Idempotent],
+    "dependencies": [limit_requests("lookups"), Idempotent],
     "responses": problems("insufficient_credits", *FREE),
 }
 """The common options of the routes of lookups that cost credits."""
@@ -231,7 +234,7 @@ def either(name: str, text: str | None, query: str | None) -> tuple[str, str]:
     return query, "/query"
 
 
-def _answered(answer: dict[str, Any]) -> Response:
+def _make_response(answer: dict[str, Any]) -> Response:
     """Return the response. An answer was validated source by source when it arrived, so not again here."""
     return Response(orjson.dumps(answer), media_type="application/json")
 
@@ -248,18 +251,22 @@ class Providers(BaseModel):
     )
 
 
-@_mount_twice("ip", "ip", dependencies=[limited("ip")], responses=problems(*FREE), response_model=IpAnswer)
+# `_LookupRoute` answers requests that have a target alone.
+@_mount_twice(
+    "ip", "ip", dependencies=[limit_requests("ip")], responses=problems(*FREE), response_model=IpAnswer
+)
 async def look_up_ip(
     body: IpQuery, caller: Reader, services: ServicesDep, options: Annotated[Options, _options("ip")]
 ) -> Response:
     """Look up an IPv4 or IPv6 address: location, owner, and reports against it. Free."""
-    return _answered(await options.look_up(services, "ip", body.ip, payer=_unpaid(caller)))
+    return _make_response(await options.look_up(services, "ip", body.ip, payer=_unpaid(caller)))
 
 
+# `_LookupRoute` answers requests that have a target alone.
 @_mount_twice(
     "breaches",
     "breach",
-    dependencies=[limited("breaches")],
+    dependencies=[limit_requests("breaches")],
     responses=problems(*FREE),
     response_model=BreachAnswer,
 )
@@ -268,7 +275,9 @@ async def check_breaches(
 ) -> Response:
     """Find the known breaches that an e-mail address is in. Free."""
     payer = _unpaid(caller)
-    return _answered(await options.look_up(services, "breach", body.email, pointer="/email", payer=payer))
+    return _make_response(
+        await options.look_up(services, "breach", body.email, pointer="/email", payer=payer)
+    )
 
 
 @_mount_twice("lookup", "email", **PAID, response_model=EmailAnswer)
@@ -276,13 +285,14 @@ async def look_up_email(
     body: EmailQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("email")]
 ) -> Response:
     """Find the person behind an e-mail address, and data on the address. 1 credit if the person is known."""
-    return _answered(await options.look_up(services, "email", body.email, payer=payer()))
+    return _make_response(await options.look_up(services, "email", body.email, payer=payer()))
 
 
+# `_LookupRoute` answers requests that have a target alone.
 @_mount_twice(
     "validate",
     "validate",
-    dependencies=[limited("lookups")],
+    dependencies=[limit_requests("lookups")],
     responses=problems(*FREE),
     response_model=ValidateAnswer,
 )
@@ -291,7 +301,9 @@ async def validate_email(
 ) -> Response:
     """Check whether an e-mail address can receive mail. Other text is `invalid`, not an error. Free."""
     payer = _unpaid(caller)
-    return _answered(await options.look_up(services, "validate", body.email, pointer="/email", payer=payer))
+    return _make_response(
+        await options.look_up(services, "validate", body.email, pointer="/email", payer=payer)
+    )
 
 
 @_mount_twice("phone", "phone", **PAID, response_model=PhoneAnswer)
@@ -299,7 +311,7 @@ async def look_up_phone(
     body: PhoneQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("phone")]
 ) -> Response:
     """Look up a phone number: its country, carrier, sort, and further data. 1 credit if it is valid."""
-    return _answered(await options.look_up(services, "phone", body.target(), payer=payer()))
+    return _make_response(await options.look_up(services, "phone", body.target(), payer=payer()))
 
 
 @_mount_twice("domain", "domain", **PAID, response_model=DomainAnswer)
@@ -308,7 +320,7 @@ async def look_up_domain(
 ) -> Response:
     """Look up a domain: registration, DNS, certificate, hosting, and reports against it. 1 credit."""
     text, pointer = either("domain", body.domain, body.query)
-    return _answered(await options.look_up(services, "domain", text, pointer=pointer, payer=payer()))
+    return _make_response(await options.look_up(services, "domain", text, pointer=pointer, payer=payer()))
 
 
 @_mount_twice("username", "username", **PAID, response_model=UsernameAnswer)
@@ -320,7 +332,7 @@ async def look_up_username(
 ) -> Response:
     """Find the sites that have an account of a user name. 1 credit."""
     text, pointer = either("username", body.username, body.query)
-    return _answered(await options.look_up(services, "username", text, pointer=pointer, payer=payer()))
+    return _make_response(await options.look_up(services, "username", text, pointer=pointer, payer=payer()))
 
 
 @_mount_twice("websearch", "websearch", **PAID, response_model=WebSearchAnswer)
@@ -332,7 +344,7 @@ async def search_web(
 ) -> Response:
     """Search the web, with all engines that are set up. 1 credit."""
     answer = await options.look_up(services, "websearch", body.query, pointer="/query", payer=payer())
-    return _answered(cut(answer, body.limit))
+    return _make_response(cut_results(answer, body.limit))
 
 
 @_mount_twice("company", "company", **PAID, response_model=CompanyAnswer)
@@ -341,7 +353,7 @@ async def search_company(
 ) -> Response:
     """Look up a company by name or domain: its profile, and the people there. 1 credit a person."""
     text, pointer = either("company", body.company, body.query)
-    return _answered(
+    return _make_response(
         await replace(options, limit=body.limit).look_up(
             services, "company", text, pointer=pointer, payer=payer()
         )
@@ -353,7 +365,7 @@ async def search_darkweb(
     body: DarkwebQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("darkweb")]
 ) -> Response:
     """Search the dark web for an e-mail address, a domain, an IP address or words. 1 credit a block."""
-    return _answered(
+    return _make_response(
         await replace(options, offset=body.offset).look_up(
             services, "darkweb", body.query, pointer="/query", payer=payer()
         )

@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message, Receive, Scope, Send
 
-from api.deps import Caller, ServicesDep, authorised
+from api.deps import Caller, ServicesDep, require_scope
 from api.http.json_body import StrictRequest, parse_json
 from api.http.middleware import KnownHosts
 from api.http.openapi import problems
@@ -61,10 +61,10 @@ class _Handed(Response):
         self._messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def replayed() -> Message:
+        async def replay_body() -> Message:
             return self._messages.pop() if self._messages else await receive()
 
-        await self._sessions.handle_request(scope, replayed, send)
+        await self._sessions.handle_request(scope, replay_body, send)
 
 
 @router.post(
@@ -74,7 +74,7 @@ class _Handed(Response):
     responses=_ANSWERS,
 )
 async def call_mcp(
-    request: Request, caller: Annotated[Caller, authorised(None)], services: ServicesDep
+    request: Request, caller: Annotated[Caller, require_scope(None)], services: ServicesDep
 ) -> Response:
     """Accept an MCP client's message: one at a time, no session, the credential in each request.
 

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, Field
 
-from api.deps import Caller, Id, Services, ServicesDep, authorised
+from api.deps import Caller, Id, Services, ServicesDep, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.streaming import json_array
 from api.http.strict_route import StrictRoute
@@ -24,7 +24,7 @@ from services.targets import LONGEST, check_targets
 
 _results = APIRouter(tags=["monitors"], route_class=StrictRoute)
 
-Owner = Annotated[Caller, authorised("monitors")]
+Owner = Annotated[Caller, require_scope("monitors")]
 ChangesOnly = Annotated[bool, Query(description="Only those of targets that have changed.")]
 
 _AT_ONCE = 100
@@ -92,14 +92,14 @@ async def list_run_results(
                 connection, run_id, after=-1, limit=_AT_ONCE, changes_only=query.changes_only
             )
             chunks = _chunks(services, run_id, first, query.changes_only)
-            shown = ([one.shown() for one in chunk] async for chunk in chunks)
+            shown = ([one.to_view() for one in chunk] async for chunk in chunks)
             return StreamingResponse(json_array(shown), media_type="application/json")
         page = await results.list_some(
             connection, run_id, limit=query.limit or 100, offset=query.offset or 0,
             changes_only=query.changes_only,
         )  # fmt: skip
     total = run.changes_detected if query.changes_only else run.processed_records
-    return json_answer({"results": [one.shown() for one in page], "total": total})
+    return json_answer({"results": [one.to_view() for one in page], "total": total})
 
 
 @_results.get("/{id}/runs/{run_id}/results/download", response_class=StreamingResponse, responses=_CSV)

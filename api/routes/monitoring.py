@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from api.deps import Caller, ServicesDep, authorised
+from api.deps import Caller, ServicesDep, require_scope
 from api.http.cursors import Limit, Offset
 from api.http.strict_route import StrictRoute
 from api.routes.monitor_results import ChangesOnly, json_answer
@@ -20,7 +20,7 @@ from models.monitors.results import MonitoringResultView
 
 _monitoring = APIRouter(tags=["monitors"], route_class=StrictRoute)
 
-Owner = Annotated[Caller, authorised("monitors")]
+Owner = Annotated[Caller, require_scope("monitors")]
 Type = Annotated[TargetType | None, Query(description="Only of monitors of this type.")]
 
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
+from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.cursors import Limit, Offset
 from api.http.idempotency import Idempotent, claim_of
 from api.http.openapi import problems
@@ -26,7 +26,7 @@ from api.schemas.target_bodies import (
     takes_targets,
     texts_of,
 )
-from api.schemas.target_files import File, TargetsImported, imported, takes_file
+from api.schemas.target_files import File, TargetsImported, show_import, takes_file
 from database import Connection
 from models.errors import Invalid
 from models.lists import lists
@@ -41,7 +41,7 @@ from services.targets import check_targets
 
 _monitors = APIRouter(tags=["monitors"], route_class=StrictRoute)
 
-Owner = Annotated[Caller, authorised("monitors")]
+Owner = Annotated[Caller, require_scope("monitors")]
 
 
 class Monitors(BaseModel):
@@ -220,12 +220,12 @@ async def import_monitor_targets(
     async with services.database.connection() as connection:
         type = (await _get(connection, services, caller, id)).monitor_type
     given = await file.open(services, caller, type)
-    async with buffer_to_disk(given.read()) as batches, changing(services, caller) as connection:
+    async with buffer_to_disk(given.read_batches()) as batches, changing(services, caller) as connection:
         locked = await monitors.lock(connection, caller.account_id, id)
         require_own_targets(locked)
         who, targets = actor(request, caller), given.targets_of(batches)
         added = await monitored_targets.add_all(connection, who, id, locked.row["name"], targets)
-    return imported(given, added)
+    return show_import(given, added)
 
 
 @_monitors.delete("/{id}/targets", **takes_targets("targets_in_list"))

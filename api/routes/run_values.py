@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
-from api.deps import Caller, Id, Services, ServicesDep, authorised
+from api.deps import Caller, Id, Services, ServicesDep, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of, number_of
 from api.http.large_answers import LargeAnswer, turn_of
 from api.http.strict_route import StrictRoute
@@ -21,7 +21,7 @@ from services.run_pieces import stream_value
 
 router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=StrictRoute)
 
-Author = Annotated[Caller, authorised("workflows")]
+Author = Annotated[Caller, require_scope("workflows")]
 _JSON: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The value, sent while it is read.",
@@ -109,14 +109,14 @@ async def get_item_output(
     """Get the output of a step with `for_each` for one item, however large; null before that is done."""
     async with services.database.connection() as connection:
         found = await run_pieces.find_item(connection, caller.account_id, run_id, step_id, item)
-    return _streamed(services, found)
+    return _stream_response(services, found)
 
 
 async def _value(services: Services, caller: Caller, ref: ValueRef) -> Response:
     async with services.database.connection() as connection:
         found = await run_pieces.find_value(connection, caller.account_id, ref)
-    return _streamed(services, found)
+    return _stream_response(services, found)
 
 
-def _streamed(services: Services, found: Source | list[Source]) -> Response:
+def _stream_response(services: Services, found: Source | list[Source]) -> Response:
     return StreamingResponse(stream_value(services.database, found), media_type="application/json")

@@ -7,14 +7,13 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import psycopg
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
 import logs
 from api import saving
-from api.auth.credentials import NO_CREDENTIAL, presented
-from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
+from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.cursors import cursor_of_id
 from api.http.idempotency import Idempotent, claim_of
 from api.http.large_answers import LargeAnswer, read_run, turn_of
@@ -50,7 +49,7 @@ _IDS_IN_A_NOTIFICATION = 200
 
 router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=StrictRoute)
 
-Author = Annotated[Caller, authorised("workflows")]
+Author = Annotated[Caller, require_scope("workflows")]
 Wait = Annotated[
     int | None,
     Query(ge=1, le=30, description="How many seconds to wait for the run's end; without it, none."),
@@ -135,15 +134,15 @@ async def get_run(
     bytes, url}`: the URL has it.
     """
 
-    async def read(room: int) -> RunView:
+    async def load_run(room: int) -> RunView:
         async with services.database.connection() as connection:
             view = await runs.get(connection, caller.account_id, run_id, room=room)
         return with_resume_urls(services, view)
 
     async def make() -> bytes:
-        return to_json(await read(max_bytes))
+        return to_json(await load_run(max_bytes))
 
-    view = await read(min(max_bytes, SMALL))
+    view = await load_run(min(max_bytes, SMALL))
     if view.is_whole() or max_bytes <= SMALL:
         return Response(to_json(view), media_type="application/json")
     return LargeAnswer(turn_of(services, caller.account_id), make)
@@ -155,7 +154,7 @@ async def get_run_events(
     request: Request,
     caller: Author,
     services: ServicesDep,
-    last_event_id: Annotated[str | None, Header(description="Sent by a client that reconnects.")] = None,
+    last_event_id: live_events.LastEventId = None,
 ) -> Response:
     """Get the run as server-sent events, live, until it ends.
 
@@ -165,11 +164,14 @@ async def get_run_events(
     """
     async with services.database.connection() as connection:
         pulse = await runs.get_pulse(connection, caller.account_id, run_id)
-    if pulse.ended and last_event_id == live_events.END_ID:
-        return Response(status_code=204)
-    credential = presented(request.scope["headers"]) or NO_CREDENTIAL
-    place = services.streams.take(caller.account_id)
-    return live_events.streamed(place, stream(services, credential, caller.account_id, run_id, last_event_id))
+    return live_events.answer_stream(
+        services,
+        request,
+        caller.account_id,
+        last_event_id,
+        lambda credential: stream(services, credential, caller.account_id, run_id, last_event_id),
+        ended=pulse.ended,
+    )
 
 
 @router.post("/{run_id}/cancel", response_model=RunView)

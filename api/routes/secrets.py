@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints
 
-from api.deps import Caller, ServicesDep, actor, authorised
+from api.deps import Caller, ServicesDep, actor, require_scope
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
@@ -20,8 +20,8 @@ from services.signatures import flaw_of
 
 router = APIRouter(prefix="/api/workflows/secrets", tags=["secrets"], route_class=StrictRoute)
 
-Author = Annotated[Caller, authorised("workflows")]
-Keeper = Annotated[Caller, authorised("workflows", proven=True)]
+Author = Annotated[Caller, require_scope("workflows")]
+Keeper = Annotated[Caller, require_scope("workflows", proven=True)]
 Force = Annotated[bool, Query(description="Delete it even if workflows use it.")]
 
 
@@ -99,7 +99,7 @@ async def store_secret(
         schemes = await secrets.signing_schemes(connection, caller.account_id, body.name)
         if flaw := next(filter(None, (flaw_of(scheme, body.value) for scheme in schemes)), None):
             raise Invalid([FieldError("/value", "weak_secret", flaw)])
-        stored = await secrets.put(
+        stored = await secrets.put_secret(
             connection, services.keyring, actor(request, caller), body.name, body.value
         )
     response.status_code = 201 if stored.is_new else 200

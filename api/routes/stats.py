@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from api.deps import Caller, ServicesDep, authorised
+from api.deps import Caller, ServicesDep, require_scope
 from api.http.strict_route import StrictRoute
 from models.stats import report
 from models.stats.entries import Grain
@@ -28,7 +28,7 @@ ByParameter = Annotated[By, Query(description="What `groups` are of.")]
 
 @router.get("")
 async def get_stats(
-    caller: Annotated[Caller, authorised("workflows")],
+    caller: Annotated[Caller, require_scope("workflows")],
     services: ServicesDep,
     window: WindowParameter = "24h",
     bucket: BucketParameter = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from api.deps import Caller, authorised
+from api.deps import Caller, require_scope
 from api.http.strict_route import StrictRoute
 from models.automations import templates
 from models.automations.templates import Category, Template
@@ -23,7 +23,7 @@ class TemplateList(BaseModel):
 
 @router.get("/templates")
 async def list_workflow_templates(
-    caller: Annotated[Caller, authorised("workflows")],
+    caller: Annotated[Caller, require_scope("workflows")],
     category: Annotated[Category | None, Query(description="Only those of this category.")] = None,
 ) -> TemplateList:
     """List workflows to begin with: `POST /api/workflows` with the `template_id` of one makes a copy."""

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from api import versions
-from api.deps import Caller, authorised
+from api.deps import Caller, require_scope
 from api.http.strict_route import StrictRoute
 from models.views import View
 
@@ -24,6 +24,6 @@ class ServiceVersion(View):
 
 
 @router.get("")
-async def get_version(caller: Annotated[Caller, authorised(None)]) -> ServiceVersion:
+async def get_version(caller: Annotated[Caller, require_scope(None)]) -> ServiceVersion:
     """Get the version of the package that answers, and of its interface."""
     return ServiceVersion(name="vedette", version=versions.PACKAGE, api_version=versions.INTERFACE)

@@ -10,10 +10,10 @@ import fastapi
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
-from api.deps import Caller, Id, Services, ServicesDep, actor, authorised
+from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
-from api.http.validation import as_it_came, validated
+from api.http.validation import as_it_came, validate_body
 from api.schemas.webhook_bodies import NewWebhook, Rotation, WebhookChanges, WebhookName, WebhookReplacement
 from models.accounts import agents
 from models.errors import FieldError, Invalid
@@ -25,8 +25,8 @@ from services import delivery_attempts
 
 router = APIRouter(prefix="/api/webhooks", tags=["webhooks"], route_class=StrictRoute)
 
-Owner = Annotated[Caller, authorised("webhooks")]
-SecretOwner = Annotated[Caller, authorised("webhooks", proven=True)]
+Owner = Annotated[Caller, require_scope("webhooks")]
+SecretOwner = Annotated[Caller, require_scope("webhooks", proven=True)]
 
 # Validated with the operator's settings, in the function of the route.
 GivenWebhook = Annotated[dict[str, Any], as_it_came(NewWebhook), fastapi.Body()]
@@ -66,7 +66,7 @@ async def create_webhook(
     body: GivenWebhook, request: Request, caller: Owner, services: ServicesDep
 ) -> WebhookCreated:
     """Make a webhook. Its secret is shown this once."""
-    chosen = EndpointSettings(**validated(NewWebhook, body, _context(services)).model_dump())
+    chosen = EndpointSettings(**validate_body(NewWebhook, body, _context(services)).model_dump())
     secret, who = new_secret(), actor(request, caller)
     async with services.database.transaction() as connection:
         await agents.check_endpoint(connection, who, chosen.events)
@@ -80,7 +80,7 @@ async def replace_webhook(
     body: GivenReplacement, request: Request, caller: Owner, services: ServicesDep
 ) -> EndpointView:
     """Change some fields of the webhook that the body names; absent ones stay."""
-    wanted = validated(WebhookReplacement, body, _context(services))
+    wanted = validate_body(WebhookReplacement, body, _context(services))
     return await _change(services, request, caller, wanted.id, wanted)
 
 
@@ -126,7 +126,7 @@ async def change_webhook(
 ) -> EndpointView:
     """Change some fields; absent ones stay."""
     return await _change(
-        services, request, caller, webhook_id, validated(WebhookChanges, body, _context(services))
+        services, request, caller, webhook_id, validate_body(WebhookChanges, body, _context(services))
     )
 
 
@@ -156,7 +156,7 @@ async def _change(
 ) -> EndpointView:
     async with services.database.transaction() as connection:
         changed = await endpoints.change(
-            connection, services.keyring, actor(request, caller), webhook_id, changes.given()
+            connection, services.keyring, actor(request, caller), webhook_id, changes.list_given()
         )
     # Other processes are notified; in this one the change holds for the very next lookup.
     services.lookups.events.forget_subscribers()

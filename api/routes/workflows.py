@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from api import saving
-from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, actor, authorised, rules_for
+from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, actor, require_scope, rules_for
 from api.http.chain import depth_of
 from api.http.conditions import IfMatch, expected_version
 from api.http.cursors import Cursor, Limit, Page, cursor_of, number_of
@@ -43,8 +43,8 @@ from services.dry_runs import only_one
 
 router = APIRouter(prefix="/api/workflows", tags=["workflows"], route_class=StrictRoute)
 
-Author = Annotated[Caller, authorised("workflows")]
-Exporter = Annotated[Caller, authorised("workflows", proven=True)]
+Author = Annotated[Caller, require_scope("workflows")]
+Exporter = Annotated[Caller, require_scope("workflows", proven=True)]
 
 
 class WorkflowChanges(TypedDict, total=False):
@@ -168,7 +168,7 @@ async def create_workflow(
     `secrets` are stored together with the workflow, or nothing is stored.
     """
     view = await saving.create(services, actor(request, caller), body, rules_for(services, caller))
-    return _tagged(view, response)
+    return _set_etag(view, response)
 
 
 @router.post(
@@ -239,7 +239,7 @@ async def get_workflow(
         view = await automation_views.get(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
-    return _tagged(view, response)
+    return _set_etag(view, response)
 
 
 @router.put(
@@ -261,7 +261,7 @@ async def change_workflow(
 ) -> WorkflowView:
     """Change some fields: a new version, also for a change of status. PUT and PATCH both merge."""
     view = await saving.change(services, editor, workflow_id, body)
-    return _tagged(view, response)
+    return _set_etag(view, response)
 
 
 @router.get(
@@ -337,7 +337,7 @@ async def restore_workflow_version(
 ) -> WorkflowView:
     """Make an earlier definition the current one again, as a new version. The status stays."""
     view = await saving.restore(services, editor, workflow_id, version)
-    return _tagged(view, response)
+    return _set_etag(view, response)
 
 
 @router.delete("/{workflow_id}", responses=problems("version_mismatch", "person_required"))
@@ -365,7 +365,7 @@ async def delete_workflow(
     return Deleted()
 
 
-def _tagged(view: WorkflowView, response: Response) -> WorkflowView:
+def _set_etag(view: WorkflowView, response: Response) -> WorkflowView:
     response.headers["ETag"] = f'"v{view.version}"'
     return view
 
@@ -389,7 +389,7 @@ async def run_workflow(
     wait: Wait = None,
 ) -> Response:
     """Start a run by hand; `input` is the `trigger` of its expressions."""
-    with nullcontext() if wait is None else services.streams.taken(caller.account_id):
+    with nullcontext() if wait is None else services.streams.hold(caller.account_id):
         return await _run(services, workflow_id, body, request, caller, wait)
 
 

@@ -14,7 +14,7 @@ from providers.domain.answer import DomainAnswer
 from providers.ip.answer import IpAnswer
 from providers.registry import lookup_fields
 from providers.websearch.answer import WebSearchAnswer
-from providers.websearch.kind import SHOWN, cut
+from providers.websearch.kind import SHOWN, cut_results
 from services.bulk_searches import Answer
 
 
@@ -120,7 +120,7 @@ def looked_up(kind: str, fields: frozenset[str] | None) -> frozenset[str] | None
     return frozenset(_PATHS[name] for name in (*fields, "name"))
 
 
-def shown(kind: str, options: Options, answer: Answer) -> dict[str, Any]:
+def show_answer(kind: str, options: Options, answer: Answer) -> dict[str, Any]:
     """Return an answer in the form of the API: the text as it came, with the result or the error."""
     echo = "email" if kind == "email" else "query"
     outcome = answer.outcome
@@ -134,7 +134,7 @@ def shown(kind: str, options: Options, answer: Answer) -> dict[str, Any]:
     if kind in ("domain", "ip"):
         return {echo: answer.text, kind: found}
     if kind == "websearch":
-        found = cut(found, SHOWN)
+        found = cut_results(found, SHOWN)
     return found | {echo: answer.text}
 
 

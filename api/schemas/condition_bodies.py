@@ -56,7 +56,7 @@ class ChangeCondition(Body):
             raise PydanticCustomError("wrong_type", "{text}", {"text": "Only `becomes` can be null."})
         return self
 
-    def stored(self) -> dict[str, Any]:
+    def to_stored(self) -> dict[str, Any]:
         """Return the condition in its stored form."""
         given = self.model_dump(exclude_unset=True)
         return {name: _whole(value) for name, value in given.items()}
@@ -73,4 +73,4 @@ WHEN = "Conditions on changes: a change is told if it meets one of them. None: e
 
 def stored_conditions(given: Sequence[ChangeCondition]) -> list[dict[str, Any]]:
     """Return conditions as they are stored."""
-    return [one.stored() for one in given]
+    return [one.to_stored() for one in given]

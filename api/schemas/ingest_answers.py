@@ -76,7 +76,7 @@ async def answer(
     if services.ingest_waits.are_taken(target.account_id):
         wait = None  # the event is stored: after a refusal the sender would send it again
     try:
-        if wait is not None and (ended := await _ended(services, target, accepted, wait)):
+        if wait is not None and (ended := await _wait_for_end(services, target, accepted, wait)):
             response = await _of_ended(services, target, ended, charge)
         elif accepted.repeated:  # also one that has not ended in time
             async with services.database.connection() as connection:
@@ -91,11 +91,11 @@ async def answer(
     return response
 
 
-async def _ended(
+async def _wait_for_end(
     services: Services, target: RunTarget, accepted: RunAcceptance, wait: int
 ) -> RunView | Result | None:
     trigger = target.spec.trigger
-    with services.ingest_waits.taken(target.account_id):
+    with services.ingest_waits.hold(target.account_id):
         if isinstance(trigger, WebhookTrigger) and trigger.respond is not None:
             return await services.waiter.wait(accepted.run_id, wait, new=is_first_acceptance(accepted))
         return await services.waiter.wait_for_result(

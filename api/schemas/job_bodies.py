@@ -12,7 +12,7 @@ from api.deps import Caller, Services
 from api.http import multipart
 from api.http.json_body import StrictRequest, parse_json
 from api.http.multipart import Form, reading
-from api.http.validation import Body, validated
+from api.http.validation import Body, validate_body
 from api.problems import Problem
 from language.definition import Name
 from models.errors import FieldError, Invalid
@@ -72,7 +72,7 @@ class GivenJob:
         self._body = body
         self._form = form
         fields = body.fields.split(",") if isinstance(body.fields, str) else body.fields
-        self._fields = _known(body.type, fields)
+        self._fields = _normalise_fields(body.type, fields)
 
     async def open(self, services: Services, caller: Caller) -> tuple[NewJob, Upload]:
         """Return the job to accept, and its rows.
@@ -93,26 +93,26 @@ class GivenJob:
         return new, upload
 
 
-async def _given(request: Request) -> AsyncGenerator[GivenJob]:
+async def _read_job(request: Request) -> AsyncGenerator[GivenJob]:
     """Read the body; the file of a form exists until the request has its answer."""
     assert isinstance(request, StrictRequest)
     if request.media_type == multipart.MEDIA_TYPE:
         async with reading(request) as form:
             # A form in a browser also sends fields that were left empty.
             filled = {name: text for name, text in form.fields.items() if text.strip()}
-            yield GivenJob(validated(JobOfFile, filled, None), form)
+            yield GivenJob(validate_body(JobOfFile, filled, None), form)
         return
     raw = await request.raw()
     if request.media_type != "application/json":
         message = "Send a form with a file (multipart/form-data), or JSON (application/json)."
         raise Problem(415, "unsupported_media_type", message)
-    yield GivenJob(validated(JobOfTargets, cast(dict[str, Any], parse_json(raw)), None), None)
+    yield GivenJob(validate_body(JobOfTargets, cast(dict[str, Any], parse_json(raw)), None), None)
 
 
-Given = Annotated[GivenJob, Depends(_given)]
+Given = Annotated[GivenJob, Depends(_read_job)]
 
 
-def _known(type: JobType, fields: Sequence[str] | None) -> list[str] | None:
+def _normalise_fields(type: JobType, fields: Sequence[str] | None) -> list[str] | None:
     """Return the names of fields, without spaces, blanks and repeats.
 
     Raises:

@@ -53,7 +53,7 @@ def options_among(names: Collection[str]) -> Any:
     """Return a dependency that reads the query string of a lookup whose answer has these fields."""
     known = sorted(names)
 
-    async def read(
+    async def read_options(
         request: Request,
         fields: Annotated[
             str | None,
@@ -65,15 +65,15 @@ def options_among(names: Collection[str]) -> Any:
         ] = "asked",
     ) -> Options:
         given = None if fields is None else ",".join(request.query_params.getlist("fields"))
-        return Options(_chosen(given, known), 0 if nocache else None, providers)
+        return Options(_choose_fields(given, known), 0 if nocache else None, providers)
 
-    return Depends(read)
+    return Depends(read_options)
 
 
 _FIELDS_OF = "They are dotted paths and blocks of the answer, such as `breach` or `breach.count`."
 
 
-def _chosen(fields: str | None, known: list[str]) -> frozenset[str] | None:
+def _choose_fields(fields: str | None, known: list[str]) -> frozenset[str] | None:
     """Return the fields and blocks that the query parameter `fields` names; None for all.
 
     Raises:

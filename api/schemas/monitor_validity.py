@@ -11,7 +11,7 @@ import fastapi
 from pydantic import BaseModel, Field
 
 from api.deps import Services
-from api.http.validation import as_it_came, validated
+from api.http.validation import as_it_came, validate_body
 from api.schemas.findings import FoundView, WarningView
 from api.schemas.monitor_bodies import NewMonitor, resolve_list
 from models.errors import FieldError, Invalid
@@ -70,7 +70,7 @@ async def check_monitor(services: Services, account_id: UUID, body: NewMonitor) 
 async def say_validity(services: Services, account_id: UUID, given: dict[str, Any]) -> MonitorValidity:
     """Return the verdict that creating this monitor would reach."""
     try:
-        check = await check_monitor(services, account_id, validated(NewMonitor, given, None))
+        check = await check_monitor(services, account_id, validate_body(NewMonitor, given, None))
         if check.errors:
             raise Invalid(check.errors)
         count = await _count_targets(services, account_id, check)

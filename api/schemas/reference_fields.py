@@ -38,7 +38,7 @@ class Fields:
     def __init__(self, document: dict[str, Any]) -> None:
         self._schemas: dict[str, Schema] = document["components"]["schemas"]
 
-    def named(self, name: str) -> Schema:
+    def get_schema(self, name: str) -> Schema:
         """Return the schema of this name."""
         return self._schemas[name]
 
@@ -68,7 +68,7 @@ class Fields:
         if choices := resolved.get("anyOf") or resolved.get("oneOf"):
             found = [self.kind(one, above) for one in choices]
             if len([one for one in choices if "$ref" in one]) > 1:
-                found = [self._named(one) or pair for one, pair in zip(choices, found, strict=True)]
+                found = [self._find_name(one) or pair for one, pair in zip(choices, found, strict=True)]
             words = list(dict.fromkeys(kind for kind, _ in found))
             return " or ".join(words), tuple(named for _, objects in found for named in objects)
         if name and name in above:
@@ -80,13 +80,15 @@ class Fields:
         kind = resolved.get("type", "any JSON")
         if kind == "array":
             inner, objects = self.kind(resolved.get("items", {}), above)
-            return self._bounded(f"array of {inner}", resolved), objects
+            return self._add_bounds(f"array of {inner}", resolved), objects
         if kind == "object" and (values := _values(resolved)):
             inner, objects = self.kind(values, above)
             return f"object of {inner}", objects
-        return self._bounded(f"{kind} ({resolved['format']})" if "format" in resolved else kind, resolved), ()
+        return self._add_bounds(
+            f"{kind} ({resolved['format']})" if "format" in resolved else kind, resolved
+        ), ()
 
-    def _named(self, schema: Schema) -> tuple[str, tuple[str, ...]] | None:
+    def _find_name(self, schema: Schema) -> tuple[str, tuple[str, ...]] | None:
         name = schema.get("$ref", "").removeprefix(_REFERENCE)
         return (name, (name,)) if name else None
 
@@ -115,7 +117,7 @@ class Fields:
         text = schema.get("description") or self._resolve(schema)[1].get("description", "")
         return str(text)
 
-    def _bounded(self, kind: str, schema: Schema) -> str:
+    def _add_bounds(self, kind: str, schema: Schema) -> str:
         bounds = [text.format(schema[name]) for name, text in _BOUNDS.items() if schema.get(name) is not None]
         return ", ".join([kind, *bounds])
 

@@ -12,16 +12,16 @@ from pydantic_core import PydanticCustomError
 
 from api.deps import Id
 from api.http.cursors import Cursor, Limit, Page, id_of
-from language.findings import called
+from language.findings import describe_named
 from models.errors import FieldError, Invalid
 from models.runs.run_queries import PARTS, Part, RunQuery
 from models.runs.run_views import RunStatus, TriggerType
 
 
-def _named(given: list[str]) -> list[Part]:
+def _parse_parts(given: list[str]) -> list[Part]:
     names = [name.strip() for text in given for name in text.split(",") if name.strip()]
     if unknown := dict.fromkeys(name for name in names if name not in PARTS):
-        told = ", ".join(called("part", name) for name in list(unknown)[:10])
+        told = ", ".join(describe_named("part", name) for name in list(unknown)[:10])
         message = f"A run has no {told}; there are: {', '.join(PARTS)}."
         raise PydanticCustomError("not_allowed", "{message}", {"message": message})
     return [part for part in PARTS if part in names]
@@ -29,7 +29,7 @@ def _named(given: list[str]) -> list[Part]:
 
 Included = Annotated[
     list[Part],
-    BeforeValidator(_named),
+    BeforeValidator(_parse_parts),
     Query(
         default_factory=list,
         description="What else to give of each run; several are parted by commas, or repeated.",

@@ -13,7 +13,7 @@ from api.http import multipart
 from api.http.json_body import StrictRequest
 from api.http.multipart import Form, reading
 from api.http.openapi import problems
-from api.http.validation import Body, validated
+from api.http.validation import Body, validate_body
 from api.problems import Problem
 from models.lists.lists import MAX_TARGETS, TargetType
 from services.target_files import open_csv
@@ -70,7 +70,7 @@ class GivenFile:
         return TargetImport(await open_csv(pool, account_id, type, chunks, self._column, MAX_TARGETS))
 
 
-async def _given(request: Request) -> AsyncGenerator[GivenFile]:
+async def _read_form(request: Request) -> AsyncGenerator[GivenFile]:
     """Read the form; its file exists until the request has its answer."""
     assert isinstance(request, StrictRequest)
     if request.media_type != multipart.MEDIA_TYPE:
@@ -79,13 +79,13 @@ async def _given(request: Request) -> AsyncGenerator[GivenFile]:
     async with reading(request) as form:
         # A form in a browser also sends fields that were left empty.
         filled = {name: text for name, text in form.fields.items() if text.strip()}
-        yield GivenFile(form, validated(_ImportForm, filled, None).column)
+        yield GivenFile(form, validate_body(_ImportForm, filled, None).column)
 
 
-File = Annotated[GivenFile, Depends(_given)]
+File = Annotated[GivenFile, Depends(_read_form)]
 
 
-def imported(done: TargetImport, added: int) -> TargetsImported:
+def show_import(done: TargetImport, added: int) -> TargetsImported:
     """Return the result of an import that added this many targets."""
     rows = [
         InvalidRow(row=one.number, target=one.text, reason=one.code, message=one.message)

@@ -18,7 +18,7 @@ _SIGNATURE_PREFIX = "webhook-"
 _OF_THE_BODY = frozenset({"accept-encoding", "content-encoding", "content-type"})
 
 
-def _passed(text: str, refusal: Refusal | None) -> str:
+def _refuse_if(text: str, refusal: Refusal | None) -> str:
     if refusal is not None:
         raise PydanticCustomError(refusal.code, "{text}", {"text": refusal.message})  # pyright: ignore[reportArgumentType]
     return text
@@ -26,7 +26,7 @@ def _passed(text: str, refusal: Refusal | None) -> str:
 
 def _check_url(url: str, info: ValidationInfo) -> str:
     context: Any = info.context
-    return _passed(url, check_url(url, context["networks"]))
+    return _refuse_if(url, check_url(url, context["networks"]))
 
 
 def _check_event(pattern: str) -> str:
@@ -39,12 +39,12 @@ def _check_header_name(name: str) -> str:
     known = name.lower()
     if known.startswith(_SIGNATURE_PREFIX) or known in _OF_THE_BODY:
         ours = f"{', '.join(sorted(_OF_THE_BODY))} and headers that begin with {_SIGNATURE_PREFIX}"
-        return _passed(name, Refusal("forbidden_header", f"The service sets {ours}: leave it out."))
-    return _passed(name, check_header_name(name) or check_header(name))
+        return _refuse_if(name, Refusal("forbidden_header", f"The service sets {ours}: leave it out."))
+    return _refuse_if(name, check_header_name(name) or check_header(name))
 
 
 def _check_header_value(value: str) -> str:
-    return _passed(value, check_header_value(value))
+    return _refuse_if(value, check_header_value(value))
 
 
 def _check_headers_differ(headers: dict[str, str]) -> dict[str, str]:
@@ -103,7 +103,7 @@ class WebhookChanges(Body):
     rate_limit: RateLimit | None = Field(default=None, description=_RATE_LIMIT)
     is_active: StrictBool = Field(default=_ABSENT, description=_IS_ACTIVE)
 
-    def given(self) -> dict[str, Any]:
+    def list_given(self) -> dict[str, Any]:
         """Return the fields of `EndpointSettings` that the body names."""
         return {
             name: getattr(self, name)

@@ -6,25 +6,28 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 import orjson
 import psycopg
-from fastapi.responses import StreamingResponse
+from fastapi import Header, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import BaseModel
 
 import logs
-from api.auth.credentials import Presented
+from api.auth.credentials import NO_CREDENTIAL, Presented, find_credential
 from api.deps import Services
 from api.http.openapi import problems
-from api.stream_slots import SlotStream, StreamSlot
+from api.stream_slots import SlotStream
 from models.errors import NotFound, Unauthenticated
 from models.views import to_json
 from services.run_waiter import Seen
 
 SeenOf = TypeVar("SeenOf", covariant=True)
+
+LastEventId = Annotated[str | None, Header(description="Sent by a client that reconnects.")]
+"""The header `Last-Event-ID`."""
 
 END_ID = "end"
 """The id of a stream's last event."""
@@ -71,10 +74,36 @@ def digest_of(state: Sequence[Any]) -> str:
     return hashlib.blake2b(orjson.dumps(state), digest_size=12).hexdigest()
 
 
-def streamed(place: StreamSlot, events: AsyncGenerator[bytes]) -> StreamingResponse:
-    """Return the answer with these events; proxies must not buffer them. It releases the place at its end."""
-    headers = {"X-Accel-Buffering": "no"}
-    return SlotStream(place, events, media_type="text/event-stream", headers=headers)
+def answer_stream(
+    services: Services,
+    request: Request,
+    account_id: UUID,
+    seen: str | None,
+    open_events: Callable[[Presented], AsyncGenerator[bytes]],
+    *,
+    ended: bool,
+) -> Response:
+    """Return the answer with the events of an object; its place is released at its end.
+
+    A client that has seen the end of an object gets 204, so that it does not connect again.
+
+    Args:
+        services: of the application.
+        request: the client's.
+        account_id: the owner of the object.
+        seen: the id of the last event that the client has received, or None.
+        open_events: makes the events for a client with this credential.
+        ended: whether the object has ended.
+
+    Raises:
+        TooManyStreams: the account has no place left.
+    """
+    if ended and seen == END_ID:
+        return Response(status_code=204)
+    credential = find_credential(request.scope["headers"]) or NO_CREDENTIAL
+    place = services.streams.take(account_id)
+    headers = {"X-Accel-Buffering": "no"}  # for proxies
+    return SlotStream(place, open_events(credential), media_type="text/event-stream", headers=headers)
 
 
 async def follow(

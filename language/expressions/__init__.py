@@ -70,7 +70,7 @@ class Expression:
         return value
 
 
-def _kept(compile_anew: Callable[[str], Expression]) -> Callable[[str], Expression]:
+def _cache_compiled(compile_anew: Callable[[str], Expression]) -> Callable[[str], Expression]:
     """Keep what was compiled or asked for lately, in two halves of which the older is dropped as a whole.
 
     The expressions of any one definition fit into a half, so that its rows never compile them again.
@@ -95,7 +95,7 @@ def _kept(compile_anew: Callable[[str], Expression]) -> Callable[[str], Expressi
     return compile_or_find
 
 
-@_kept
+@_cache_compiled
 def compile(text: str) -> Expression:
     """Read and check an expression.
 
@@ -104,7 +104,7 @@ def compile(text: str) -> Expression:
             that can never fit, `expression_too_long` or `too_deep`.
     """
     parsed = parser.parse(text)
-    reading = references.read(parsed.root)
+    reading = references.read_references(parsed.root)
     return Expression(
         text,
         reading.references,

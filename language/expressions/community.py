@@ -41,7 +41,7 @@ _TRIMMED, _SET = 8, 32
 _FRAME = 3
 
 
-def _bounded(budget: Budget, text: str) -> str:
+def _bound_text(budget: Budget, text: str) -> str:
     """Return a text whose characters may each have become several."""
     if len(text) > budget.output_left:
         raise output_too_large()
@@ -75,12 +75,12 @@ class Community(Functions):
     @signature(STRING)
     def _func_lower(self, subject: str) -> JSON:
         charge_string(self.budget, len(subject))
-        return _bounded(self.budget, subject.lower())
+        return _bound_text(self.budget, subject.lower())
 
     @signature(STRING)
     def _func_upper(self, subject: str) -> JSON:
         charge_string(self.budget, len(subject))
-        return _bounded(self.budget, subject.upper())
+        return _bound_text(self.budget, subject.upper())
 
     @signature(STRING, {**STRING, "optional": True})
     def _func_trim(self, subject: str, chars: str = "") -> JSON:

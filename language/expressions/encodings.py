@@ -17,7 +17,7 @@ from language.expressions.values import CHEAP_VISITS, JSON, PRODUCED_CHARACTERS
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def _encoded(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     # Half of a surrogate pair has no place in UTF-8, but what cannot be read must not end as another error.
     return text.encode("utf-8", "surrogatepass")
 
@@ -28,7 +28,7 @@ class Encodings(Functions):
     @signature(STRING)
     def _func_hash_sha256(self, text: str) -> JSON:
         self.budget.spend(1 + len(text) // PRODUCED_CHARACTERS)
-        return hashlib.sha256(_encoded(text)).hexdigest()
+        return hashlib.sha256(_encode_text(text)).hexdigest()
 
     @signature(STRING)
     def _func_parse_json(self, text: str) -> JSON:
@@ -48,7 +48,7 @@ class Encodings(Functions):
     @signature(STRING)
     def _func_url_encode(self, text: str) -> JSON:
         self.budget.spend(len(text) // CHEAP_VISITS)
-        encoded = _encoded(text)
+        encoded = _encode_text(text)
         self.budget.spend(len(encoded) // CHEAP_VISITS)
         quoted = quote_from_bytes(encoded, safe="")
         charge_string(self.budget, len(quoted))

@@ -107,7 +107,7 @@ def _path(names: tuple[str, ...]) -> Compiled:
     return Compiled(run, len(names))
 
 
-def _applied(node: Node) -> Compiled:
+def _compile_call(node: Node) -> Compiled:
     names = references.plain_path(node)
     if names is not None:
         return _path(names)
@@ -287,7 +287,7 @@ def _object(node: Node) -> Compiled:
     return Compiled(run, 1 + sum(part.nodes for _, part in pairs))
 
 
-def _misplaced(node: Node) -> Compiled:
+def _refuse_reference(node: Node) -> Compiled:
     raise parser.bad(
         "An expression with & is only for functions that take one, such as map().", node["position"]
     )
@@ -319,12 +319,12 @@ def _function(node: Node) -> Compiled:
         try:
             return call(context, *given)
         except ExpressionError as error:
-            raise _placed(error, position) from None
+            raise _add_place(error, position) from None
 
     return Compiled(run, 1 + sum(argument.nodes for argument in arguments))
 
 
-def _placed(error: ExpressionError, position: int) -> ExpressionError:
+def _add_place(error: ExpressionError, position: int) -> ExpressionError:
     """Return the error with the place of its function; a limit gets no place, which would help nobody."""
     if error.position is None and error.code in ("wrong_type", "invalid_value"):
         error.position = position
@@ -346,7 +346,7 @@ def _argument(function: Function, index: int, node: Node) -> Compiled:
         try:
             parameter["check"](node["value"])
         except ExpressionError as error:
-            raise _placed(error, node["position"]) from None
+            raise _add_place(error, node["position"]) from None
     return _mapper(node) if wants_expression else compile_node(node)
 
 
@@ -370,8 +370,8 @@ _BUILDERS: dict[Type, Callable[[Node], Compiled]] = {
     "current": _current,
     "identity": _current,
     "root": _root,
-    "subexpression": _applied,
-    "pipe": _applied,
+    "subexpression": _compile_call,
+    "pipe": _compile_call,
     "index": _index,
     "slice": _slice,
     "projection": _projection,
@@ -385,5 +385,5 @@ _BUILDERS: dict[Type, Callable[[Node], Compiled]] = {
     "multi_select_list": _list,
     "multi_select_dict": _object,
     "function_expression": _function,
-    "expref": _misplaced,
+    "expref": _refuse_reference,
 }

@@ -122,13 +122,13 @@ class _Parser(parser.Parser):
             raise too_deep(token["start"])
         self._advance()
         nud: Callable[[Token], _Raw] = getattr(self, f"_token_nud_{token['type']}", self._error_nud_token)
-        left = _noted(nud(token), token["start"])
+        left = _note_place(nud(token), token["start"])
         while binding_power < self.BINDING_POWER[(token := self._lookahead_token(0))["type"]]:
             led: Callable[[_Raw], _Raw] | None = getattr(self, f"_token_led_{token['type']}", None)
             if led is None:
                 self._error_led_token(token)
             self._advance()
-            left = _noted(led(left), token["start"])
+            left = _note_place(led(left), token["start"])
         self._depth -= 1
         return left
 
@@ -159,16 +159,16 @@ class _Parser(parser.Parser):
     def _token_led_dot(self, left: _Raw) -> _Raw:
         if self._current_token() == "star":
             return super()._token_led_dot(left)
-        return _joined("subexpression", left, self._parse_dot_rhs(self.BINDING_POWER["dot"]))
+        return _join_nodes("subexpression", left, self._parse_dot_rhs(self.BINDING_POWER["dot"]))
 
     def _token_led_pipe(self, left: _Raw) -> _Raw:
-        return _joined("pipe", left, self._expression(self.BINDING_POWER["pipe"]))
+        return _join_nodes("pipe", left, self._expression(self.BINDING_POWER["pipe"]))
 
     def _token_led_or(self, left: _Raw) -> _Raw:
-        return _joined("or_expression", left, self._expression(self.BINDING_POWER["or"]))
+        return _join_nodes("or_expression", left, self._expression(self.BINDING_POWER["or"]))
 
     def _token_led_and(self, left: _Raw) -> _Raw:
-        return _joined("and_expression", left, self._expression(self.BINDING_POWER["and"]))
+        return _join_nodes("and_expression", left, self._expression(self.BINDING_POWER["and"]))
 
     def _token_led_lparen(self, left: _Raw) -> _Raw:
         if left["type"] != "field" or self._lookahead(-2) != "unquoted_identifier":
@@ -176,11 +176,11 @@ class _Parser(parser.Parser):
             raise bad(message, self._lookahead_token(-1)["start"])
         arguments: list[_Raw] = []
         if self._current_token() != "rparen":
-            arguments = self._separated(self._expression)
+            arguments = self._read_separated(self._expression)
         self._match("rparen")
-        return _noted(ast.function_expression(left["value"], arguments), left["position"])
+        return _note_place(ast.function_expression(left["value"], arguments), left["position"])
 
-    def _separated(self, read: Callable[[], _Raw]) -> list[_Raw]:
+    def _read_separated(self, read: Callable[[], _Raw]) -> list[_Raw]:
         found = [read()]
         while self._current_token() == "comma":
             self._advance()
@@ -188,7 +188,7 @@ class _Parser(parser.Parser):
         return found
 
     def _parse_multi_select_hash(self) -> _Raw:
-        pairs = self._separated(self._pair)
+        pairs = self._read_separated(self._pair)
         self._match("rbrace")
         return ast.multi_select_dict(pairs)
 
@@ -200,7 +200,7 @@ class _Parser(parser.Parser):
 
     def _parse_dot_rhs(self, binding_power: int) -> _Raw:
         token = self._lookahead_token(0)
-        node = _noted(super()._parse_dot_rhs(binding_power), token["start"])
+        node = _note_place(super()._parse_dot_rhs(binding_power), token["start"])
         if token["type"] == "lbracket":
             for item in node["children"]:
                 if "bare" in item:
@@ -209,7 +209,7 @@ class _Parser(parser.Parser):
 
     def _parse_index_expression(self) -> _Raw:
         start = self._lookahead_token(-1)["start"]
-        return _noted(super()._parse_index_expression(), start)
+        return _note_place(super()._parse_index_expression(), start)
 
     def _parse_slice_expression(self) -> _Raw:
         start = self._lookahead_token(-1)["start"]
@@ -229,20 +229,20 @@ class _Parser(parser.Parser):
         return {"type": "slice", "children": [], "value": (*bounds, None)[:3]}
 
     def _project_if_slice(self, left: _Raw, right: _Raw) -> _Raw:
-        chain = _joined("subexpression", _noted(left, right["position"]), right)
+        chain = _join_nodes("subexpression", _note_place(left, right["position"]), right)
         if right["type"] != "slice":
             return chain
         return ast.projection(chain, self._parse_projection_rhs(self.BINDING_POWER["star"]))
 
 
-def _noted(node: _Raw, position: int) -> _Raw:
+def _note_place(node: _Raw, position: int) -> _Raw:
     """Note the place and the height of a new node, and of what was made with it.
 
     Raises:
         ExpressionError: `too_deep`.
     """
     if "height" not in node:
-        below = [_noted(child, position)["height"] for child in node["children"]]
+        below = [_note_place(child, position)["height"] for child in node["children"]]
         # A pair is a part of its object.
         node["height"] = max(below, default=0) + (node["type"] != "key_val_pair")
         node["position"] = position
@@ -251,11 +251,11 @@ def _noted(node: _Raw, position: int) -> _Raw:
     return node
 
 
-def _joined(kind: Type, left: _Raw, right: _Raw) -> _Raw:
+def _join_nodes(kind: Type, left: _Raw, right: _Raw) -> _Raw:
     """Make `a.b.c` and `a || b || c` one node, so that long ones are not deep."""
     parts: list[_Raw] = right["children"] if right["type"] == kind else [right]
     if left["type"] != kind:
-        left = _noted({"type": kind, "children": [left]}, left["position"])
+        left = _note_place({"type": kind, "children": [left]}, left["position"])
     height = right["height"] if right["type"] == kind else right["height"] + 1
     if height > MAX_DEPTH:
         raise too_deep(left["position"])

@@ -52,9 +52,9 @@ def plain_path(root: Node) -> tuple[str, ...] | None:
     return tuple(node["value"] for node in nodes)
 
 
-def read(root: Node) -> Reading:
+def read_references(root: Node) -> Reading:
     """Look an expression through."""
-    compared = dict(_compared(root))
+    compared = dict(_find_comparisons(root))
     walk = _Walk(compared.keys())
     walk.record(walk.place(root, ()), root)
     unique = {(found.root, found.path, found.compared): found for found in reversed(walk.found)}
@@ -94,7 +94,7 @@ class _Walk:
             case "root":
                 return ()
             case "subexpression" | "pipe":
-                return self._applied(node, here)
+                return self._walk_call(node, here)
             case "projection" | "value_projection" | "filter_projection":
                 self.record(self.place(node["children"][0], here), node["children"][0])
                 for child in node["children"][1:]:
@@ -108,7 +108,7 @@ class _Walk:
                     self.record(self.place(child, inner), child)
         return None
 
-    def _applied(self, node: Node, here: _Place | None) -> _Place | None:
+    def _walk_call(self, node: Node, here: _Place | None) -> _Place | None:
         for child in node["children"]:
             before, here = here, self.place(child, here)
             if before and not (here and here[: len(before)] == before):
@@ -120,7 +120,7 @@ def _is_quoted_name(node: Node) -> bool:
     return node["type"] == "field" and "quoted" in node
 
 
-def _compared(node: Node) -> Iterator[tuple[int, bool]]:
+def _find_comparisons(node: Node) -> Iterator[tuple[int, bool]]:
     """Find comparisons of names in double quotes, and whether the other side is no literal."""
     if node["type"] == "comparator":
         left, right = node["children"]
@@ -132,4 +132,4 @@ def _compared(node: Node) -> Iterator[tuple[int, bool]]:
         if index is not None and index < len(node["children"]) and _is_quoted_name(node["children"][index]):
             yield node["children"][index]["position"], True
     for child in node["children"]:
-        yield from _compared(child)
+        yield from _find_comparisons(child)

@@ -161,7 +161,7 @@ class _Tracer:
         each = each._replace(shape=each.shape._replace(nullable=left.shape.items is None))
         for condition in node["children"][2:]:
             self.value(condition, each, known)
-            known |= self._settled(condition, each, True)
+            known |= self._find_known_places(condition, each, True)
         made = self.value(node["children"][1], each, known)
         return _Value(Shape(left.shape.nullable or left.shape.items is None, items=made.shape))
 
@@ -193,7 +193,10 @@ class _Tracer:
             self.value(node["children"][0], here, known, _Use(negated=not use.negated))
             return _Value(Shape(False))
         # One operand counts only where those beside it are true, or for `||` false.
-        settled = [self._settled(child, here, node["type"] == "and_expression") for child in node["children"]]
+        settled = [
+            self._find_known_places(child, here, node["type"] == "and_expression")
+            for child in node["children"]
+        ]
         counts = Counter(place for places in settled for place in places)
         everywhere = known.union(counts)
         nullable: list[bool] = []
@@ -220,14 +223,14 @@ class _Tracer:
             return _Value(each.shape)
         return _Value(Shape(name in _MAY_GIVE_NULL))
 
-    def _settled(self, node: Node, here: _Value, truth: bool, negated: bool = False) -> Known:
+    def _find_known_places(self, node: Node, here: _Value, truth: bool, negated: bool = False) -> Known:
         """Return the places that are not null, or were considered, where a node has this truth."""
         if node["type"] in ("and_expression", "or_expression"):
-            sets = [self._settled(child, here, truth, negated) for child in node["children"]]
+            sets = [self._find_known_places(child, here, truth, negated) for child in node["children"]]
             both = (node["type"] == "and_expression") is truth
             return _NONE_KNOWN.union(*sets) if both else sets[0].intersection(*sets[1:])
         if node["type"] == "not_expression":
-            return self._settled(node["children"][0], here, not truth, not negated)
+            return self._find_known_places(node["children"][0], here, not truth, not negated)
         if node["type"] == "comparator":
             return self._settled_by_comparison(node, here, truth, negated)
         if node["type"] == "function_expression":

@@ -60,16 +60,16 @@ class ExpressionError(Exception):
         """The reason behind the place: the key and the character, counted from 1, as far as known."""
         places = [] if self.key is None else [f"key {self.key}" if _NAME.fullmatch(self.key) else "a key"]
         if self.position is not None:
-            places.append(at(self.position))
+            places.append(describe_place(self.position))
         place = ", ".join(places)
         return f"{place[0].upper()}{place[1:]}: {self.reason}" if place else self.reason
 
-    def within(self, key: str) -> ExpressionError:
+    def add_key(self, key: str) -> ExpressionError:
         """Return the same error for one of several expressions of a mapping."""
         return ExpressionError(self.code, self.reason, self.position, self.pointer, key=key)
 
 
-def at(position: int) -> str:
+def describe_place(position: int) -> str:
     """Return the place of a character for people, who count from 1."""
     return f"at character {position + 1}"
 

@@ -12,9 +12,9 @@ from language.branches import branches_of, needs_of
 from language.definition import RESERVED_IDS, SCOPE_ROOTS, Definition
 from language.expressions.references import IN_QUOTES, WHOLE_SCOPE, Reference
 from language.expressions.times import moment_of
-from language.expressions.values import at
+from language.expressions.values import describe_place
 from language.fields import resolve_fields, trigger_field
-from language.findings import Finding, called, escaped, missing_secret, suggestion
+from language.findings import Finding, describe_named, escape_name, missing_secret, suggestion
 from language.steps import (
     MAX_DELAY_SECONDS,
     ConditionStep,
@@ -37,7 +37,7 @@ from language.validation import trigger_checks
 from language.validation.sources import (
     ITEM,
     Source,
-    compiled,
+    compile_source,
     in_template,
     readable,
     reads_resume_url,
@@ -122,7 +122,7 @@ def warnings_of(
         yield from _doubts(source, needs.keys())
     if secrets is None:
         for pointer, name in _secrets_named(definition, sources):
-            message = f"The account must have a {called('secret', name)}."
+            message = f"The account must have a {describe_named('secret', name)}."
             yield Finding(pointer, "unchecked_secret", message)
 
 
@@ -130,7 +130,7 @@ def _doubts(source: Source, steps: Collection[str]) -> Iterator[Finding]:
     """Yield the compared names in double quotes, except steps that cannot be named in another way."""
     compared = [r for r in source.references if r.compared and not ("-" in r.root and r.root in steps)]
     for position, doubt in (*source.expression.warnings, *((r.position, IN_QUOTES) for r in compared)):
-        message = f"{at(source.offset + position).capitalize()}: {doubt}"
+        message = f"{describe_place(source.offset + position).capitalize()}: {doubt}"
         yield Finding(source.pointer, "doubtful_expression", message)
 
 
@@ -174,7 +174,7 @@ def _unknown_step(
     """Return the error for a step that cannot be named here, with `hint` or the nearest of `known`."""
     if any(step.id == name for step in definition.steps):
         return Finding(pointer, "later_step", f"{name} is not an earlier step; move it up or name another.")
-    message = f"There is no {called('step', name)}.{hint or suggestion(name, known)}"
+    message = f"There is no {describe_named('step', name)}.{hint or suggestion(name, known)}"
     return Finding(pointer, "unknown_reference", message)
 
 
@@ -198,7 +198,7 @@ def _config_errors(step: StepBase, pointer: str) -> Iterator[Finding]:
 
 
 def _delay_errors(config: DelayConfig, pointer: str) -> Iterator[Finding]:
-    given, seconds = [*config.given], config.constant_seconds
+    given, seconds = [*config.given_fields], config.constant_seconds
     if len(given) != 1:
         found = f"{' and '.join(given)} are given" if given else "none is given"
         message = f"Give exactly one of seconds, minutes, hours, days, duration, until; {found}."
@@ -220,22 +220,22 @@ def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
     """Yield every expression of a step; for one that does not compile, its error."""
     config = f"{pointer}/config"
     if step.condition is not None:
-        yield compiled(f"{pointer}/{IF}", step.condition)
+        yield compile_source(f"{pointer}/{IF}", step.condition)
     if isinstance(step, IteratingStep) and step.for_each is not None:
-        yield compiled(f"{pointer}/{FOR_EACH}", step.for_each)
+        yield compile_source(f"{pointer}/{FOR_EACH}", step.for_each)
     match step:
         case LookupStep():
             if step.config.field is not None:
-                yield compiled(f"{config}/field", step.config.field, is_field=True)
+                yield compile_source(f"{config}/field", step.config.field, is_field=True)
             if step.config.value is not None:
                 yield from in_template(f"{config}/value", step.config.value)
         case ConditionStep():
-            yield compiled(f"{config}/expression", step.config.expression)
+            yield compile_source(f"{config}/expression", step.config.expression)
         case TransformStep():
             if step.config.expression is not None:
-                yield compiled(f"{config}/expression", step.config.expression)
+                yield compile_source(f"{config}/expression", step.config.expression)
             for name, text in (step.config.mapping or {}).items():
-                yield compiled(f"{config}/mapping/{escaped(name)}", text, key=name)
+                yield compile_source(f"{config}/mapping/{escape_name(name)}", text, key=name)
         case DelayStep():
             for name in ("duration", "until"):
                 yield from in_template(f"{config}/{name}", getattr(step.config, name))
@@ -248,7 +248,7 @@ def _sources(step: StepBase, pointer: str) -> Iterator[Source | Finding]:
         case RememberStep():
             yield from in_template(f"{config}/key", step.config.key)
             if step.config.keys is not None:
-                yield compiled(f"{config}/keys", step.config.keys)
+                yield compile_source(f"{config}/keys", step.config.keys)
         case EmitStep():
             yield from in_template(f"{config}/data", step.config.data)
         case WaitStep():
@@ -313,7 +313,7 @@ def _resume_url_errors(
         return
     waits = [step.id for step in definition.steps if isinstance(step, WaitStep | UnreadStep)]
     if path and path[0] not in waits:
-        message = f"There is no {called('wait step', path[0])}.{suggestion(path[0], waits)}"
+        message = f"There is no {describe_named('wait step', path[0])}.{suggestion(path[0], waits)}"
         yield Finding(pointer, "unknown_reference", message)
 
 

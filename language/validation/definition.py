@@ -69,15 +69,15 @@ def validate(
         further: more checks; they receive the readable part, and defaults for the rest.
     """
     if not isinstance(document, dict):
-        return _refused(Finding("", "wrong_type", "A workflow is an object."))
+        return _report_refusal(Finding("", "wrong_type", "A workflow is an object."))
     given = {name: value for name, value in cast(dict[str, Any], document).items() if name not in ignored}
     try:
         size = len(orjson.dumps(_without_status(given)))
     except orjson.JSONEncodeError:
-        return _refused(Finding("", "too_deep", "This is nested too deep."))
+        return _report_refusal(Finding("", "too_deep", "This is nested too deep."))
     if size > MAX_DEFINITION_BYTES:
         message = f"A workflow may have {MAX_DEFINITION_BYTES // 1024} KiB."
-        return _refused(Finding("", "too_large", message))
+        return _report_refusal(Finding("", "too_large", message))
     unreadable: list[Finding] = []
     try:
         read = Document.model_validate(given)
@@ -91,7 +91,7 @@ def validate(
         checks.errors_of(read, sources, secrets),
         unreachable_steps(read),
         triggers.column_errors(read.trigger),
-        *(_located(check(read), given) for check in further),
+        *(_locate_findings(check(read), given) for check in further),
     )
     errors = list(islice(found, MAX_FINDINGS))
     doubtful = chain(
@@ -102,7 +102,7 @@ def validate(
     return Report(definition, read.status, errors, warnings)
 
 
-def _refused(finding: Finding) -> Report:
+def _report_refusal(finding: Finding) -> Report:
     return Report(None, "active", [finding], [])
 
 
@@ -110,7 +110,7 @@ def _without_status(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name != "status"}
 
 
-def _located(found: Iterable[Finding], given: dict[str, Any]) -> Iterator[Finding]:
+def _locate_findings(found: Iterable[Finding], given: dict[str, Any]) -> Iterator[Finding]:
     """Yield the findings with their places in the document: a bare cron is read as an object, but is none."""
     trigger = given.get("trigger")
     bare = isinstance(trigger, dict) and isinstance(cast(dict[str, Any], trigger).get("schedule"), str)

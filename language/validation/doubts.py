@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from language.definition import Definition
 from language.expressions import parser
 from language.expressions.tracing import EACH, Doubt, Place, trace
-from language.expressions.values import at
-from language.findings import Finding, escaped, near
+from language.expressions.values import describe_place
+from language.findings import Finding, escape_name, near
 from language.shapes import ANYTHING, Shape
 from language.steps import IteratingStep, LookupStep, RememberStep, StepBase, TransformStep
 from language.validation.checks import FOR_EACH, Sources
@@ -83,7 +83,7 @@ def _output(step: StepBase, answers: Answers, shapes: Mapping[str, Shape]) -> Sh
         shape = shape._replace(fields={**(shape.fields or {}), **_MADE_UP})
     elif isinstance(step, TransformStep) and step.config.mapping is not None:
         fields = {
-            name: shapes.get(f"/config/mapping/{escaped(name)}", ANYTHING) for name in step.config.mapping
+            name: shapes.get(f"/config/mapping/{escape_name(name)}", ANYTHING) for name in step.config.mapping
         }
         shape = Shape(False, fields)
     elif isinstance(step, TransformStep):
@@ -96,9 +96,9 @@ def _output(step: StepBase, answers: Answers, shapes: Mapping[str, Shape]) -> Sh
 
 
 def _finding(source: Source, doubt: Doubt) -> Finding:
-    place = at(source.offset + doubt.position).capitalize()
+    place = describe_place(source.offset + doubt.position).capitalize()
     if doubt.kind in ("unequal", "order"):
-        value = _written(doubt.place)
+        value = _write_place(doubt.place)
         if doubt.kind == "unequal":
             told = f"is true then: write {value} != null && …, or {value} == null || … if that is meant."
         else:
@@ -109,9 +109,11 @@ def _finding(source: Source, doubt: Doubt) -> Finding:
 
 def _unknown(doubt: Doubt) -> str:
     *before, name = doubt.place
-    holder = _written(tuple(before)) if before else "this"
+    holder = _write_place(tuple(before)) if before else "this"
     if doubt.kind == "of_array":
-        return f"{holder} is an array: write {holder}[0].{_quoted(name)} or {holder}[*].{_quoted(name)}."
+        return (
+            f"{holder} is an array: write {holder}[0].{_quote_name(name)} or {holder}[*].{_quote_name(name)}."
+        )
     if doubt.kind == "of_object":
         return f"{holder} is an object, which has no elements."
     return (
@@ -122,23 +124,23 @@ def _unknown(doubt: Doubt) -> str:
 def _meant(doubt: Doubt, name: str) -> str:
     """Return a hint: the only nested field of this name; else similar names; else all names."""
     fields = [one for one in doubt.shape.fields or () if _NAME.fullmatch(one)]
-    deeper = [".".join(map(_quoted, path)) for path in doubt.shape.paths() if path[-1] == name]
-    meant = deeper if len(deeper) == 1 else [_quoted(one) for one in near(name, fields)]
+    deeper = [".".join(map(_quote_name, path)) for path in doubt.shape.paths() if path[-1] == name]
+    meant = deeper if len(deeper) == 1 else [_quote_name(one) for one in near(name, fields)]
     if meant:
         return f" Did you mean {' or '.join(meant)}?"
     more = ", …" if len(fields) > _MOST_NAMES else ""
     return f" There are: {', '.join(fields[:_MOST_NAMES])}{more}." if fields else ""
 
 
-def _written(place: Place) -> str:
+def _write_place(place: Place) -> str:
     """Return a place in the notation of expressions: within an element relative to it, without data names."""
     if EACH in place[:-1]:
         place = place[len(place) - place[::-1].index(EACH) :]
     if not all(_NAME.fullmatch(name) or _ELEMENT.fullmatch(name) for name in place):
         return "the value"
-    parts = (name if _ELEMENT.fullmatch(name) else f".{_quoted(name)}" for name in place)
+    parts = (name if _ELEMENT.fullmatch(name) else f".{_quote_name(name)}" for name in place)
     return "".join(parts).removeprefix(".")
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return name if _BARE.fullmatch(name) else f'"{name}"'

@@ -38,12 +38,14 @@ class Source(NamedTuple):
         return () if self.secret else self.expression.references
 
 
-def compiled(pointer: str, text: str, *, is_field: bool = False, key: str | None = None) -> Source | Finding:
+def compile_source(
+    pointer: str, text: str, *, is_field: bool = False, key: str | None = None
+) -> Source | Finding:
     """Return the compiled expression at a pointer, in a mapping under a key; or its error."""
     try:
         expression = field_expression(text) if is_field else expressions.compile(text)
     except ExpressionError as error:
-        return Finding(pointer, error.code, (error if key is None else error.within(key)).message)
+        return Finding(pointer, error.code, (error if key is None else error.add_key(key)).message)
     return Source(pointer, expression, is_field=is_field, offset=len(text) - len(expression.text))
 
 

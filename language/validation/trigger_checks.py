@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Iterator
 from language import responding
 from language.definition import SCOPE_ROOTS, Definition
 from language.expressions import WHOLE_SCOPE
-from language.findings import Finding, called, missing_secret, suggestion
+from language.findings import Finding, describe_named, missing_secret, suggestion
 from language.templates import SECRETS
 from language.triggers import WebhookTrigger
-from language.validation.sources import ITEM, Source, compiled, in_template, reads_resume_url, step_read
+from language.validation.sources import ITEM, Source, compile_source, in_template, reads_resume_url, step_read
 
 _DEDUPE, _RESPOND = "/trigger/dedupe", "/trigger/respond"
 
@@ -20,7 +20,7 @@ def sources_of(definition: Definition) -> list[Source | Finding]:
     trigger = definition.trigger
     if not isinstance(trigger, WebhookTrigger):
         return []
-    found = [compiled(_DEDUPE, trigger.dedupe)] if trigger.dedupe is not None else []
+    found = [compile_source(_DEDUPE, trigger.dedupe)] if trigger.dedupe is not None else []
     if trigger.respond is not None:
         for name in ("status", "headers", "body"):
             found.extend(in_template(f"{_RESPOND}/{name}", getattr(trigger.respond, name)))
@@ -85,5 +85,5 @@ def _respond_errors(definition: Definition, source: Source) -> Iterator[Finding]
             message = "An expression cannot read secrets."
             yield Finding(source.pointer, "secret_not_allowed", message)
         else:
-            message = f"There is no {called('step', name)}.{suggestion(name, [*ids, *SCOPE_ROOTS])}"
+            message = f"There is no {describe_named('step', name)}.{suggestion(name, [*ids, *SCOPE_ROOTS])}"
             yield Finding(source.pointer, "unknown_reference", message)

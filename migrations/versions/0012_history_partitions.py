@@ -104,7 +104,7 @@ def upgrade() -> None:
             f" constraint pk_{table} primary key ({_PRIMARY_KEYS[table]})) partition by range ({column})"
         )
     _make_indexes()
-    op.execute(sql.read("first_id"))
+    op.execute(sql.read_function("first_id"))
     op.execute(_PARTITIONS)
     op.execute(_MAKE_PARTITIONS)
     if op.get_bind().exec_driver_sql("select 1 from runs_before limit 1").first():

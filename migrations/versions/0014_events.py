@@ -143,7 +143,7 @@ def upgrade() -> None:
     _history_is_of(_MORE_TABLES)
     op.execute("select make_history_partitions('30 days')")
     for function in ("time_ordered_id", "event_patterns", "emit_events", "iso_time"):
-        op.execute(sql.read(function))
+        op.execute(sql.read_function(function))
     op.execute(RUN_EVENT)
     op.execute(
         "create index ix_automation_versions_events on automation_versions (automation_id, version)"

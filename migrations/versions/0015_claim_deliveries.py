@@ -11,7 +11,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.execute(sql.read("claim_deliveries"))
+    op.execute(sql.read_function("claim_deliveries"))
 
 
 def downgrade() -> None:

@@ -17,7 +17,7 @@ def upgrade() -> None:
         "alter table run_steps add column items_total smallint, add column items_failed smallint,"
         " add column attempt_log json"
     )
-    op.execute(_replacing(sql.read("run_event")))
+    op.execute(_replacing(sql.read_function("run_event")))
 
 
 def downgrade() -> None:

@@ -135,10 +135,10 @@ drop table shifts, gates, run_starts, versions_aside
 
 def upgrade() -> None:
     _execute(_TABLES)
-    op.execute(sql.read("gate_of_1"))
+    op.execute(sql.read_function("gate_of_1"))
     _execute(_MOVE)
     for name in _FUNCTIONS[1:]:
-        op.execute(sql.read(name))
+        op.execute(sql.read_function(name))
 
 
 def downgrade() -> None:

@@ -28,7 +28,7 @@ alter table provider_states alter limited_rate drop default
 def upgrade() -> None:
     op.execute(_TABLES)
     for name in _FUNCTIONS:
-        op.execute(sql.read(name))
+        op.execute(sql.read_function(name))
 
 
 def downgrade() -> None:

@@ -13,12 +13,12 @@ depends_on = None
 def upgrade() -> None:
     op.execute("alter table provider_states add refusals integer not null default 0")
     op.execute("alter table jobs add left_out text[] not null default '{}'")
-    op.execute(sql.read("admit_request_2"))
+    op.execute(sql.read_function("admit_request_2"))
     op.execute("drop function admit_request_1")
 
 
 def downgrade() -> None:
-    op.execute(sql.read("admit_request_1"))
+    op.execute(sql.read_function("admit_request_1"))
     op.execute("drop function admit_request_2")
     op.execute("alter table jobs drop left_out")
     op.execute("alter table provider_states drop refusals")

@@ -44,13 +44,13 @@ def upgrade() -> None:
         """
     )
     op.execute("alter table runs add column traceparent text, add column request_id text")
-    op.execute(sql.read("claim_runs_3"))
-    op.execute(sql.read("claim_runs_2.shim"))
+    op.execute(sql.read_function("claim_runs_3"))
+    op.execute(sql.read_function("claim_runs_2.shim"))
 
 
 def downgrade() -> None:
     op.execute("drop function claim_runs_2")
-    op.execute(sql.read("claim_runs_2"))
+    op.execute(sql.read_function("claim_runs_2"))
     op.execute("drop function claim_runs_3")
     op.execute("alter table runs drop column traceparent, drop column request_id")
     for table in ("last_backup", "workflow_failures", "figures"):

@@ -53,8 +53,8 @@ def upgrade() -> None:
         "create index ix_audit_log_definitions on audit_log (account_id, id)"
         " where target_kind in ('workflow', 'secret') and action not like 'run.%'"
     )
-    op.execute(sql.read("duration_bucket_1"))
-    op.execute(sql.read("count_runs_2"))
+    op.execute(sql.read_function("duration_bucket_1"))
+    op.execute(sql.read_function("count_runs_2"))
     _count_by("count_runs_2")
 
 

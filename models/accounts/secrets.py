@@ -14,7 +14,7 @@ from sqlalchemy import Column, DateTime, ForeignKey, LargeBinary, Text
 from sqlmodel import Field, SQLModel
 
 from database import Connection
-from language.findings import escaped
+from language.findings import escape_name
 from models import audit
 from models.audit import Actor, Target
 from models.errors import Conflict, FieldError, Invalid, NotFound
@@ -69,7 +69,9 @@ class StoredSecret:
     is_new: bool
 
 
-async def put(connection: Connection, keyring: Keyring, actor: Actor, name: str, value: str) -> StoredSecret:
+async def put_secret(
+    connection: Connection, keyring: Keyring, actor: Actor, name: str, value: str
+) -> StoredSecret:
     """Store a secret, or replace its value; call it in a transaction.
 
     Raises:
@@ -108,7 +110,7 @@ def read_given(value: Any) -> dict[str, str]:
         raise Invalid([FieldError("/secrets", "too_many_items", f"At most {MAX_GIVEN} secrets at a time.")])
     errors: list[FieldError] = []
     for name, text in given.items():
-        pointer = f"/secrets/{escaped(name)}"
+        pointer = f"/secrets/{escape_name(name)}"
         if not NAME.fullmatch(name) or len(name) > MAX_NAME_LENGTH:
             message = f"A name has up to {MAX_NAME_LENGTH} letters, digits and _, no digit first."
             errors.append(FieldError("/secrets", "invalid_format", message))
@@ -132,7 +134,7 @@ async def add(connection: Connection, keyring: Keyring, actor: Actor, given: Map
     """
     taken = await list_names(connection, actor.account_id) & given.keys()
     for name in sorted(given.keys() - taken):
-        if not (await put(connection, keyring, actor, name, given[name])).is_new:
+        if not (await put_secret(connection, keyring, actor, name, given[name])).is_new:
             taken |= {name}
     if taken:
         raise Conflict(

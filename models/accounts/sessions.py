@@ -104,7 +104,7 @@ async def begin(
         "iss": _ISSUER, "aud": _AUDIENCE, "sub": str(account_id), "sid": str(session_id),
         "iat": now, "exp": expires_at,
     }  # fmt: skip
-    token = jwt.encode(claims, keyring.derived(_PURPOSE)[0], algorithm="HS256")
+    token = jwt.encode(claims, keyring.derive_keys(_PURPOSE)[0], algorithm="HS256")
     return Token(session_id=session_id, token=token, expires_at=expires_at)
 
 
@@ -173,7 +173,7 @@ def read_claims(keyring: Keyring, token: str) -> Claims | None:
     """Return the content of `token`, if one of our keys signed it and it has not expired."""
     if decode_base64url(token.rpartition(".")[2]) is None:
         return None  # another spelling of the same token: caches would not drop it when the session ends
-    for key in keyring.derived(_PURPOSE):
+    for key in keyring.derive_keys(_PURPOSE):
         try:
             claims = jwt.decode(
                 token, key, algorithms=["HS256"], audience=_AUDIENCE, issuer=_ISSUER,

@@ -92,5 +92,5 @@ async def erase(
 
 def identifier_hashes(keyring: Keyring, identifier: str) -> list[bytes]:
     """Return the keyed hashes under which a person may be listed, with the newest key's first."""
-    keys = keyring.derived("persons.suppressed")
+    keys = keyring.derive_keys("persons.suppressed")
     return [hmac.digest(key, identifier.encode(), "sha256") for key in keys]

@@ -14,7 +14,7 @@ from pydantic import Field
 from database import Connection
 from language import responding
 from language.definition import Execution, Status
-from language.findings import Finding, escaped
+from language.findings import Finding, escape_name
 from models.automations import ingest_tokens
 from models.errors import NotFound
 from models.run_values import ROOM, Omitted
@@ -188,7 +188,7 @@ def _view(row: dict[str, Any], keyring: Keyring, address: str) -> WorkflowView:
         concurrency=definition.get("concurrency"),
         on_failure=definition.get("on_failure"),
         agents=definition.get("agents", True),
-        omitted=_omitted(row["id"], definition.get("omitted_bytes")),
+        omitted=_omit_definition(row["id"], definition.get("omitted_bytes")),
         webhook_url=ingest_tokens.url_of(keyring, row["id"], row["ingest_token_sealed"], address),
         warnings=_warnings(definition) or None,
     )
@@ -201,10 +201,10 @@ def _warnings(definition: Mapping[str, Any]) -> list[dict[str, str]]:
     headers: dict[str, str] = respond.get("headers") or {}
     message = "Answers are no longer sent with this header: leave it out, or call it X-Reply-…"
     return [
-        Finding(f"/trigger/respond/headers/{escaped(name)}", "header_left_out", message)._asdict()
+        Finding(f"/trigger/respond/headers/{escape_name(name)}", "header_left_out", message)._asdict()
         for name in responding.refused_headers(headers)
     ]
 
 
-def _omitted(automation_id: UUID, size: int | None) -> Omitted | None:
+def _omit_definition(automation_id: UUID, size: int | None) -> Omitted | None:
     return Omitted(bytes=size, url=f"/api/workflows/{automation_id}") if size else None

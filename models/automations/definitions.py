@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from language.definition import Definition, Status
-from language.findings import Finding, escaped, suggestion
+from language.findings import Finding, escape_name, suggestion
 from language.steps import LookupStep, WebhookStep
 from language.templates import read_template
 from language.validation import definition as validation
@@ -105,7 +105,7 @@ def _header_errors(definition: Definition) -> Iterator[Finding]:
     for index, step in enumerate(definition.steps):
         for name in step.config.headers if isinstance(step, WebhookStep) else ():
             if refusal := check_header(name):
-                place = f"/steps/{index}/config/headers/{escaped(name)}"
+                place = f"/steps/{index}/config/headers/{escape_name(name)}"
                 yield Finding(place, refusal.code, refusal.message)
 
 

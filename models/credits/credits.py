@@ -277,12 +277,12 @@ async def _book(connection: Connection, statement: str, values: Mapping[str, Any
     row = await cursor.fetchone()
     if row is None:
         # Nothing changed: refused, or another transaction booked it while this one waited for the balance.
-        return await _booked(connection, values)
+        return await _book_change(connection, values)
     metrics.count_credits(values["account"], values["kind"], values["amount"])
     return Change(**row)
 
 
-async def _booked(connection: Connection, values: Mapping[str, Any]) -> Change | None:
+async def _book_change(connection: Connection, values: Mapping[str, Any]) -> Change | None:
     row = await (await connection.execute(statements.BOOKED, values)).fetchone()
     if row is None:
         return None

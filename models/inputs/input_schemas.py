@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from language.findings import Finding, escaped, nearest
+from language.findings import Finding, escape_name, nearest
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_BYTES = 32 * 1024
@@ -90,7 +90,7 @@ class ParsedSchema(NamedTuple):
     findings: list[Finding]
 
 
-def read(schema: dict[str, Any], pointer: str) -> ParsedSchema:
+def read_schema(schema: dict[str, Any], pointer: str) -> ParsedSchema:
     """Read the schema at a pointer."""
     if len(orjson.dumps(schema)) > MAX_BYTES:
         message = f"A schema may have {MAX_BYTES // 1024} KiB."
@@ -148,13 +148,13 @@ class _Reading:
         return copy
 
     def _keyword(self, copy: dict[str, Any], keyword: str, value: Any, place: str, depth: int) -> None:
-        at = f"{place}/{escaped(keyword)}"
+        at = f"{place}/{escape_name(keyword)}"
         if keyword in _REFUSED:
             self._refuse(at, "unsupported_keyword", _REFUSED[keyword])
         elif keyword == "$ref":
             copy[keyword] = self._reference(value, place, at)
         elif keyword in _ONE | _SEVERAL | _NAMED:
-            copy[keyword] = self._below(keyword, value, place, depth)
+            copy[keyword] = self._read_subschemas(keyword, value, place, depth)
         elif keyword in _VALUES:
             fits, message = _VALUES[keyword]
             if not fits(value):
@@ -163,16 +163,16 @@ class _Reading:
         elif keyword not in _REMARKS and (near := nearest(keyword, _KEYWORDS)):
             self._refuse(at, "unknown_keyword", f"There is no such keyword. Did you mean {near}?")
 
-    def _below(self, keyword: str, value: Any, place: str, depth: int) -> Any:
+    def _read_subschemas(self, keyword: str, value: Any, place: str, depth: int) -> Any:
         """Return the schemas that a keyword holds."""
-        at = f"{place}/{escaped(keyword)}"
+        at = f"{place}/{escape_name(keyword)}"
         named: dict[str, Any] = {}
         if keyword in _ONE:
             named = {at: value}
         elif keyword in _SEVERAL and isinstance(value, list) and value:
             named = {f"{at}/{index}": one for index, one in enumerate(cast(list[Any], value))}
         elif keyword in _NAMED and isinstance(value, dict):
-            named = {f"{at}/{escaped(name)}": one for name, one in cast(dict[str, Any], value).items()}
+            named = {f"{at}/{escape_name(name)}": one for name, one in cast(dict[str, Any], value).items()}
         else:
             message = f"Must be an {'object' if keyword in _NAMED else 'array'} of schemas."
             self._refuse(at, "wrong_type", message)

@@ -54,7 +54,7 @@ class _Budget:
 _budget: ContextVar[_Budget] = ContextVar("_budget")
 
 
-def _charged(name: str, keyword: Keyword) -> Keyword:
+def _charge_keyword(name: str, keyword: Keyword) -> Keyword:
     looks_at_each = name in _LOOKS_AT_EACH
 
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -107,7 +107,7 @@ _KEYWORDS: dict[str, Keyword] = cast(Any, Draft202012Validator).VALIDATORS
 _Validator: Any = validators.create(  # pyright: ignore[reportUnknownMemberType]
     meta_schema={},
     validators=cast(
-        Any, {n: _charged(n, k) for n, k in (_KEYWORDS | {"uniqueItems": _unique_items}).items()}
+        Any, {n: _charge_keyword(n, k) for n, k in (_KEYWORDS | {"uniqueItems": _unique_items}).items()}
     ),
     type_checker=cast(Any, Draft202012Validator).TYPE_CHECKER,
     format_checker=_formats(),
@@ -142,7 +142,7 @@ class InputSchema:
     def __init__(self, schema: dict[str, Any]) -> None:
         """Prepare a schema in which `errors_of` found no errors."""
         self._validator = _Validator(
-            input_schemas.read(schema, "").schema, format_checker=_Validator.FORMAT_CHECKER
+            input_schemas.read_schema(schema, "").schema, format_checker=_Validator.FORMAT_CHECKER
         )
         self._source = orjson.dumps(schema)
 
@@ -216,8 +216,8 @@ def _findings(error: Any, pointer: str) -> Iterator[Finding]:
 def errors_of(definition: Definition) -> Iterator[Finding]:
     """Find the errors in the JSON Schemas of a definition: for its input, and for answers to wait steps."""
     if definition.input_schema is not None:
-        yield from input_schemas.read(definition.input_schema, "/input_schema").findings
+        yield from input_schemas.read_schema(definition.input_schema, "/input_schema").findings
     for index, step in enumerate(definition.steps):
         if isinstance(step, WaitStep) and step.config.input_schema is not None:
             pointer = f"/steps/{index}/config/input_schema"
-            yield from input_schemas.read(step.config.input_schema, pointer).findings
+            yield from input_schemas.read_schema(step.config.input_schema, pointer).findings

@@ -134,7 +134,7 @@ async def accept(
         Conflict: too many jobs of the account have not ended (`too_many_jobs`).
         InsufficientCredits: the balance does not cover it.
     """
-    if await _known(connection, job_id):
+    if await _job_exists(connection, job_id):
         return
     await _check_room(connection, actor.account_id)
     targets, total, invalid = _Targets(folded_name if new.type in _NAMED else str), 0, 0
@@ -177,7 +177,7 @@ def hold_reference(job_id: UUID) -> str:
     return f"bulk-job/{job_id}"
 
 
-async def _known(connection: Connection, job_id: UUID) -> bool:
+async def _job_exists(connection: Connection, job_id: UUID) -> bool:
     cursor = await connection.execute("select from jobs where id = %s", (job_id,))
     return await cursor.fetchone() is not None
 

@@ -61,7 +61,7 @@ def query_hash(keyring: Keyring, kind: str, query: str) -> bytes:
 def query_hashes(keyring: Keyring, kind: str, query: str) -> list[bytes]:
     """Return the hashes of `query` under each key of the ring, with the first key's hash first."""
     text = f"{kind}\0{query}".encode()
-    return [hmac.digest(key, text, "sha256") for key in keyring.derived("lookups.query")]
+    return [hmac.digest(key, text, "sha256") for key in keyring.derive_keys("lookups.query")]
 
 
 _READ = """
@@ -76,7 +76,7 @@ select null, null, identifier_hash, null, null, null, null from suppressions whe
 """
 
 
-async def read(
+async def load_answers(
     connection: Connection, keys: Sequence[AnswerKey], persons: Sequence[bytes] = ()
 ) -> tuple[list[StoredAnswer], set[bytes]]:
     """Return the cached answers for `keys`, fresh or stale, and the suppressed hashes of `persons`."""

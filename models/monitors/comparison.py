@@ -249,7 +249,7 @@ def difference(old: Any, new: Any, form: ComparisonRule) -> dict[str, Any] | Non
         if form.network is None:
             return _items(gone, come, form)
         # An address of another network has changed the set: all addresses that differ are reported.
-        return None if form.of(gone) == form.of(come) else _items(gone, come, form.exact)
+        return None if form.get_form(gone) == form.get_form(come) else _items(gone, come, form.exact)
     return None if form.is_near(old, new) else {}
 
 
@@ -257,14 +257,14 @@ def _items(old: list[Any], new: list[Any], form: ComparisonRule) -> dict[str, An
     """Return the items `added`, `removed` and `changed` between two lists; None if there are none."""
     whole: dict[bytes, bytes] = {}  # item as JSON → its comparable form: most items are in both lists
 
-    def known(item: Any) -> bytes:
+    def get_form(item: Any) -> bytes:
         text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
         if text not in whole:
             whole[text] = form.whole_item(item)
         return whole[text]
 
-    gone = {known(item): item for item in old}
-    come = {known(item): item for item in new}
+    gone = {get_form(item): item for item in old}
+    come = {get_form(item): item for item in new}
     for same in gone.keys() & come.keys():
         del gone[same], come[same]
     changed: list[Change] = []

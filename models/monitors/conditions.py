@@ -103,7 +103,7 @@ def _is_met(condition: Condition, path: str, change: Change, form: ComparisonRul
         fold = form.members.get(member, str)
         return any(_holds(condition, *pair, fold) for pair in _members(items, member))
     if condition.operator == "becomes":
-        return form.exact.of(new or []) == form.exact.of(condition.value or [])
+        return form.exact.get_form(new or []) == form.exact.get_form(condition.value or [])
     if condition.operator == "changes_by":
         return sum(map(len, items.values())) >= condition.value
     come = [*items["added"], *(pair["new"] for pair in items["changed"])]
@@ -134,11 +134,11 @@ def _holds(condition: Condition, old: Any, new: Any, fold: Fold) -> bool:
     wanted = condition.value
     match condition.operator:
         case "above":
-            return _compared(new, wanted) == 1
+            return _compare_values(new, wanted) == 1
         case "below":
-            return _compared(new, wanted) == -1
+            return _compare_values(new, wanted) == -1
         case "crosses":
-            sides = [_compared(one, wanted) for one in (old, new)]
+            sides = [_compare_values(one, wanted) for one in (old, new)]
             return None not in sides and (sides[0] == -1) != (sides[1] == -1)
         case "changes_by":
             moved = distance(old, new)
@@ -151,7 +151,7 @@ def _holds(condition: Condition, old: Any, new: Any, fold: Fold) -> bool:
             return any(fnmatchcase(text.casefold(), str(wanted).casefold()) for text in _texts(new))
 
 
-def _compared(value: Any, wanted: Any) -> int | None:
+def _compare_values(value: Any, wanted: Any) -> int | None:
     """Return -1, 0 or 1 for a number or a date below, at or above another; None if not comparable."""
     if is_number(value) and is_number(wanted):
         first, second = value, wanted

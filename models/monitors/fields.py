@@ -58,7 +58,7 @@ class Unmatched:
     nearest: str | None
 
 
-def unmatched(patterns: Iterable[str], known: Known) -> list[Unmatched]:
+def find_unmatched(patterns: Iterable[str], known: Known) -> list[Unmatched]:
     """Return the names among `patterns` that match no field.
 
     Args:
@@ -70,7 +70,7 @@ def unmatched(patterns: Iterable[str], known: Known) -> list[Unmatched]:
     names = sorted({name for leaf in leaves for name in _parts_of(leaf)})
     found: list[Unmatched] = []
     for pattern in patterns:
-        if not _matched([pattern], leaves):
+        if not _match_leaves([pattern], leaves):
             near = difflib.get_close_matches(pattern, names, n=1) if len(found) < _MOST_GUESSED else []
             found.append(Unmatched(pattern, near[0] if near else None))
     return found
@@ -88,7 +88,7 @@ def _parts_of(leaf: str) -> list[str]:
     return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
-def _matched(patterns: Iterable[str], leaves: Iterable[str]) -> set[str]:
+def _match_leaves(patterns: Iterable[str], leaves: Iterable[str]) -> set[str]:
     tests = [re.compile(translate(pattern)).match for pattern in patterns]
     return {leaf for leaf in leaves if any(test(name) for name in _parts_of(leaf) for test in tests)}
 
@@ -114,8 +114,8 @@ def watch(
         network_of: address → its network and country; without it, addresses are compared exactly.
     """
     leaves = set(_leaves(known)) - DEFAULTS[kind].clocks - DEFAULTS[kind].spoken
-    wanted = _matched(tracked, leaves) if tracked else leaves
-    wanted -= _matched(ignored, wanted)
+    wanted = _match_leaves(tracked, leaves) if tracked else leaves
+    wanted -= _match_leaves(ignored, wanted)
     allowed = effective_tolerances(kind, tolerances or {})
     forms: dict[str, ComparisonRule] = {}
     for field, members in known.items():

@@ -28,10 +28,10 @@ def canonical(value: Any, fold: Fold = str) -> bytes:
     Arrays are equal in any order and with any repetition, numbers by value (1 and 1.0, but not true), and
     texts if they fold to the same text.
     """
-    return _dumped(_canonical(value, fold))
+    return _dump_sorted(_canonical(value, fold))
 
 
-def _dumped(value: Any) -> bytes:
+def _dump_sorted(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
@@ -89,7 +89,7 @@ class ComparisonRule:
 
     def is_near(self, old: Any, new: Any) -> bool:
         """Return whether two values, not lists, are equal or differ by no more than the tolerance."""
-        if self.of(old) == self.of(new):
+        if self.get_form(old) == self.get_form(new):
             return True
         return not self.is_member and _is_within(old, new, self.fold, self.tolerance)
 
@@ -103,7 +103,7 @@ class ComparisonRule:
             for name, fold in self.members.items()
         )
 
-    def of(self, value: Any) -> bytes:
+    def get_form(self, value: Any) -> bytes:
         """Return the canonical form of a whole value of the field, of the members that count."""
         if not self.members or not value:
             return canonical(value, self.folding)
@@ -113,7 +113,7 @@ class ComparisonRule:
         """Return the canonical form of the members that count in one item of a list."""
         if not self.members:
             return canonical(item, self.folding)
-        return _dumped([_canonical(item.get(name), fold) for name, fold in self.members.items()])
+        return _dump_sorted([_canonical(item.get(name), fold) for name, fold in self.members.items()])
 
     def whole_item(self, item: Any) -> bytes:
         """Return the canonical form of an item with its key."""
@@ -121,7 +121,7 @@ class ComparisonRule:
 
     def key_of(self, item: Any, group: tuple[str, ...]) -> bytes:
         """Return the canonical form of the members that identify an object; their case has no meaning."""
-        return _dumped([_canonical(item.get(name), str.casefold) for name in group])
+        return _dump_sorted([_canonical(item.get(name), str.casefold) for name in group])
 
 
 def form_of(

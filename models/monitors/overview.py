@@ -110,7 +110,7 @@ async def list_results(
     parts = _parts(await _count_runs(connection, runs, wanted, enough), offset, limit)
     changed: LiteralString = " and has_changes" if changes_only else ""
     cursor = await connection.execute(_RESULTS.format(changed), _columns(parts))
-    return [_shown(one) for one in await cursor.fetchall()], total
+    return [_show_row(one) for one in await cursor.fetchall()], total
 
 
 async def _count_runs(
@@ -130,9 +130,9 @@ async def _count_runs(
     return counted
 
 
-def _shown(row: dict[str, Any]) -> Mapping[str, Any]:
+def _show_row(row: dict[str, Any]) -> Mapping[str, Any]:
     of_run = {name: row.pop(name) for name in ("monitor_id", "monitor_name", "monitor_type", "completed_at")}
-    return {"run_id": row["run_id"], **of_run, **Result(**row).shown()}
+    return {"run_id": row["run_id"], **of_run, **Result(**row).to_view()}
 
 
 _MONITORS: LiteralString = """

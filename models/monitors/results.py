@@ -107,7 +107,7 @@ class Result:
     first_heard: str | None
     data: str | None
 
-    def found(self) -> dict[str, Any]:
+    def to_found_view(self) -> dict[str, Any]:
         """Return the fields of a `FoundView`, for orjson."""
         return {
             "data": _json(self.data),
@@ -119,14 +119,14 @@ class Result:
             "error": _json(self.error),
         }
 
-    def shown(self) -> dict[str, Any]:
+    def to_view(self) -> dict[str, Any]:
         """Return the fields of a `ResultView`, for orjson."""
         return {
             "id": uuid5(self.run_id, str(self.position)),
             "email": self.target,
             "target": self.target,
             "has_changes": self.has_changes,
-            **self.found(),
+            **self.to_found_view(),
         }
 
 
@@ -208,5 +208,5 @@ async def list_past(
     past: list[Mapping[str, Any]] = []
     for row in rows[:limit]:
         completed_at = row.pop("completed_at")
-        past.append({"run_id": row["run_id"], "completed_at": completed_at, **Result(**row).found()})
+        past.append({"run_id": row["run_id"], "completed_at": completed_at, **Result(**row).to_found_view()})
     return past, rows[limit - 1]["run_id"] if len(rows) > limit else None

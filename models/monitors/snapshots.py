@@ -107,7 +107,9 @@ def content_hash(said: Said, forms: Mapping[str, ComparisonRule]) -> bytes:
     """
     content = {
         source: {
-            path: forms.get(path, _PLAIN).of(value).decode() for path, value in fields.items() if value != []
+            path: forms.get(path, _PLAIN).get_form(value).decode()
+            for path, value in fields.items()
+            if value != []
         }
         for source, fields in said.items()
     }

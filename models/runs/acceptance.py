@@ -166,7 +166,9 @@ async def _accept(
             await connection.execute(_SKIP, {"ids": list(skipped), "error": Json(_OVER_LIMIT)})
             metrics.RUNS.add(len(skipped), "cancelled", _OVER_LIMIT["code"])
         started = [event for event in left if event.run_id in inserted]
-        await audit.record_all(connection, [_started(event, by) for event in started if (by := event.actor)])
+        await audit.record_all(
+            connection, [_draft_audit(event, by) for event in started if (by := event.actor)]
+        )
         for event in left:
             if event.dedupe_key is None or event.run_id in inserted:
                 status: RunStatus = "cancelled" if event.run_id in skipped else "queued"
@@ -225,7 +227,7 @@ async def _find_over_limit(connection: Connection, events: Sequence[RunRequest])
     return over
 
 
-def _started(event: RunRequest, actor: Actor) -> audit.AuditDraft:
+def _draft_audit(event: RunRequest, actor: Actor) -> audit.AuditDraft:
     target = audit.Target("workflow", event.target.automation_id)
     return audit.AuditDraft(actor, "run.started", target, {"run_id": str(event.run_id)})
 
@@ -235,13 +237,13 @@ def _row(event: RunRequest) -> tuple[Any, ...]:
     priority = WAITED if event.is_waited_for else target.priority
     return (
         event.run_id, target.account_id, target.automation_id, target.version, priority, target.gate,
-        target.own, event.trigger, _written(event.written_payload), _written(event.written_request),
+        target.own, event.trigger, _wrap_json(event.written_payload), _wrap_json(event.written_request),
         event.size, event.dedupe_key, event.parent_run_id, event.depth, event.upload_id, event.root_run_id,
         *event.origin,
     )  # fmt: skip
 
 
-def _written(text: bytes | None) -> Json | None:
+def _wrap_json(text: bytes | None) -> Json | None:
     return None if text is None else Json(text, dumps=bytes)
 
 

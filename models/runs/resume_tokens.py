@@ -28,7 +28,7 @@ class StepPosition(NamedTuple):
 def make_token(keyring: Keyring, place: StepPosition) -> str:
     """Return the token of a step: 56 characters that need no escaping in a URL."""
     named = place.run_id.bytes + place.position.to_bytes(_POSITION_BYTES)
-    return base64.urlsafe_b64encode(named + _mac(keyring.derived(_PURPOSE)[0], named)).decode()
+    return base64.urlsafe_b64encode(named + _mac(keyring.derive_keys(_PURPOSE)[0], named)).decode()
 
 
 def read_token(keyring: Keyring, token: str) -> StepPosition | None:
@@ -40,7 +40,7 @@ def read_token(keyring: Keyring, token: str) -> StepPosition | None:
     if len(named) != _ID_BYTES + _POSITION_BYTES:
         return None
     # All keys are tried, so that tokens from before a key rotation stay valid.
-    if not any(hmac.compare_digest(_mac(key, named), mac) for key in keyring.derived(_PURPOSE)):
+    if not any(hmac.compare_digest(_mac(key, named), mac) for key in keyring.derive_keys(_PURPOSE)):
         return None
     return StepPosition(UUID(bytes=named[:_ID_BYTES]), int.from_bytes(named[_ID_BYTES:]))
 

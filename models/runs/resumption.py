@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import TypeAdapter
 
 from database import Connection
-from language.delays import written
+from language.delays import write_time
 from language.steps import Step, WaitStep
 from models.errors import Conflict, NotFound
 from models.inputs.inputs import InputSchema
@@ -63,9 +63,9 @@ async def find(connection: Connection, place: StepPosition) -> ResumableStep:
     if (
         row["completed_at"] is not None
         or await _is_answered(connection, place.run_id, step.id)
-        or await _is_passed(connection, place.run_id, _after(row["steps"], step.id))
+        or await _is_passed(connection, place.run_id, _list_later_steps(row["steps"], step.id))
     ):
-        raise _over()
+        raise _resume_conflict()
     schema = step.config.input_schema
     return ResumableStep(
         row["account_id"], row["automation_id"], step.id, None if schema is None else InputSchema(schema),
@@ -84,12 +84,12 @@ async def resume(connection: Connection, run_id: UUID, step_id: str, body: Any) 
     # A transaction that ends the run at this moment waits for this lock, or is waited for.
     cursor = await connection.execute("select from run_work where run_id = %s for key share", (run_id,))
     if await cursor.fetchone() is None:
-        raise _over()
-    output = {"resumed": True, "body": body, "at": written(datetime.now(UTC))}
+        raise _resume_conflict()
+    output = {"resumed": True, "body": body, "at": write_time(datetime.now(UTC))}
     if await _is_answered(connection, run_id, step_id) or not await step_answers.answer(
         connection, run_id, step_id, output
     ):
-        raise _over()
+        raise _resume_conflict()
     await step_answers.wake(connection, [run_id])
 
 
@@ -103,7 +103,7 @@ async def _is_answered(connection: Connection, run_id: UUID, step_id: str) -> bo
     return row is not None and row["found"]
 
 
-def _after(steps: Sequence[Mapping[str, Any]], step_id: str) -> list[str]:
+def _list_later_steps(steps: Sequence[Mapping[str, Any]], step_id: str) -> list[str]:
     """Return the steps of a stored definition that begin only after this one."""
     found, before = {step_id}, None
     for step in steps:
@@ -129,5 +129,5 @@ async def _is_passed(connection: Connection, run_id: UUID, after: Sequence[str])
     return row is not None and row["found"]
 
 
-def _over() -> Conflict:
+def _resume_conflict() -> Conflict:
     return Conflict("resume_over", "This step was resumed before, or its time is over; nothing was changed.")

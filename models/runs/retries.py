@@ -76,7 +76,7 @@ async def retry(
     cursor = await connection.execute("select step_id, status from run_steps where run_id = %s", (run_id,))
     statuses = {row["step_id"]: row["status"] for row in await cursor.fetchall()}
     begun = {step_id for step_id, status in statuses.items() if status != "completed"}
-    anew = _changed(ran, definition) | {step_id for step_id in (from_step,) if step_id is not None}
+    anew = _find_changed_steps(ran, definition) | {step_id for step_id in (from_step,) if step_id is not None}
     again = _with_dependents(definition, begun | anew)
     needs = needs_of(definition)
     kept = {step_id: position[step_id] for step_id in statuses if step_id in position.keys() - again}
@@ -124,7 +124,7 @@ async def _definition(connection: Connection, automation_id: UUID, version: int)
     return Definition.model_validate(row["definition"])
 
 
-def _changed(ran: Definition, definition: Definition) -> set[str]:
+def _find_changed_steps(ran: Definition, definition: Definition) -> set[str]:
     """Return the steps that are new or different."""
     before = {step.id: step for step in ran.steps}
     return {step.id for step in definition.steps if before.get(step.id) != step}

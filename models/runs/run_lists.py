@@ -109,7 +109,7 @@ async def list_page(connection: Connection, account_id: UUID, query: RunQuery) -
     else:
         cursor = await connection.execute("select count(*)::int as total from " + found, wanted)
         total = row["total"] if (row := await cursor.fetchone()) else 0
-    shown = [_listed(head, parts.get(head["id"], {})) for head in heads]
+    shown = [_make_listed_run(head, parts.get(head["id"], {})) for head in heads]
     return RunsFound(shown, total, shown[-1].id if len(rows) > query.limit else None)
 
 
@@ -127,10 +127,10 @@ async def _find_page(connection: Connection, account_id: UUID, query: RunQuery) 
         following = row["id"] if row and row["looked_at"] == SCANNED else None
     heads = await _with_steps(connection, found)
     parts = await _parts(connection, heads, query.include) if query.include else {}
-    return RunsFound([_listed(head, parts.get(head["id"], {})) for head in heads], None, following)
+    return RunsFound([_make_listed_run(head, parts.get(head["id"], {})) for head in heads], None, following)
 
 
-def _listed(head: Mapping[str, Any], parts: Mapping[str, Any]) -> ListedRun:
+def _make_listed_run(head: Mapping[str, Any], parts: Mapping[str, Any]) -> ListedRun:
     return ListedRun(**head_fields(head), **head["counts"], **parts)
 
 

@@ -24,7 +24,7 @@ class Recorded:
     steps: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     items: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
 
-    def done(self) -> list[DoneStep]:
+    def parse_steps(self) -> list[DoneStep]:
         """Parse the finished steps."""
         return [
             DoneStep.model_validate(

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from database import Connection
 from models.errors import NotFound
-from models.run_values import ROOM, THE_RUN, Omitted, ValueRef, choose, shown
+from models.run_values import ROOM, THE_RUN, Omitted, ValueRef, choose, show_value
 from models.views import StoredJson, View
 
 PIECE_BYTES = 256 * 1024
@@ -198,5 +198,5 @@ async def _load_outputs(
 
 def _item_view(row: Mapping[str, Any], ref: ValueRef, loaded: Mapping[int, StoredJson]) -> ItemView:
     outputs = {ref: loaded[row["item"]]} if loaded.get(row["item"]) else {}
-    output: StoredJson | Omitted | None = shown(ref, row["bytes"], outputs)
+    output: StoredJson | Omitted | None = show_value(ref, row["bytes"], outputs)
     return ItemView(**{name: row[name] for name in row if name != "bytes"}, output=output)

@@ -36,17 +36,17 @@ class Result(NamedTuple):
 def write_payloads(changes: Iterable[Change]) -> Iterator[str]:
     """Yield the results of completed runs that a client waits for, as payloads of notifications."""
     some, size = list[bytes](), 0
-    for one in filter(None, map(_written, changes)):
+    for one in filter(None, map(_write_change, changes)):
         if size + len(one) > _MOST_BYTES:
-            yield _joined(some)
+            yield _join_json(some)
             some, size = [], 0
         some.append(one)
         size += len(one) + 1
     if some:
-        yield _joined(some)
+        yield _join_json(some)
 
 
-def _written(change: Change) -> bytes | None:
+def _write_change(change: Change) -> bytes | None:
     end = change.then
     if not isinstance(end, End) or end.waited_version is None or end.status != "completed":
         return None
@@ -60,7 +60,7 @@ def _written(change: Change) -> bytes | None:
     return told if len(told) <= _MOST_BYTES_OF_ONE else None
 
 
-def _joined(some: list[bytes]) -> str:
+def _join_json(some: list[bytes]) -> str:
     return f"[{b','.join(some).decode()}]"
 
 

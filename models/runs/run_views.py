@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, ValidationError
 
-from language.delays import written
+from language.delays import write_time
 from language.progress import read_progress, steps_under_way
 from language.records import FailedAttempt, LiveStep
 from models.run_values import Omitted
@@ -236,7 +236,7 @@ def _live_fields(live: LiveStep, cancelled_at: datetime | None) -> dict[str, Any
     }  # fmt: skip
     fields["attempt_log"] = _attempts(live.attempt_log)
     if live.until is not None:
-        fields["output"] = {"until": written(live.until)}
+        fields["output"] = {"until": write_time(live.until)}
     if cancelled_at is not None:
         took = _milliseconds(live.started_at, cancelled_at)
         fields |= {"status": "cancelled", "completed_at": cancelled_at, "duration_ms": took}

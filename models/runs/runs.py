@@ -37,7 +37,7 @@ from models.run_values import (
     Omitted,
     ValueRef,
     choose,
-    shown,
+    show_value,
     value_url,
 )
 from models.runs import carriers
@@ -285,7 +285,7 @@ def with_values(
 ) -> dict[str, Any]:
     """Return the row of a step, with its input and output in the form for answers."""
     refs = (ValueRef(run_id, step["step_id"], "input"), ValueRef(run_id, step["step_id"], "output"))
-    return {**step, **{ref.part: shown(ref, step[f"{ref.part}_bytes"], loaded) for ref in refs}}
+    return {**step, **{ref.part: show_value(ref, step[f"{ref.part}_bytes"], loaded) for ref in refs}}
 
 
 def _view(
@@ -295,7 +295,7 @@ def _view(
     output = next((row["output"] for row in rows if row["step_id"] == run["output_of"]), None)
     if isinstance(output, Omitted):
         output = output.model_copy(update={"url": value_url(ValueRef(run["id"], THE_RUN, "output"))})
-    given = shown(ValueRef(run["id"], THE_RUN, "input"), run["input_bytes"], loaded)
+    given = show_value(ValueRef(run["id"], THE_RUN, "input"), run["input_bytes"], loaded)
     return view_of(run | {"input": given, "output": output}, rows)
 
 

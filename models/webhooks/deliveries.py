@@ -162,7 +162,9 @@ async def list_page(
     payloads, answers = await _payloads(connection, rows), await _last_answers(connection, rows)
     views = [
         DeliveryView(
-            **_shown(row), payload=payloads.get(row["event_id"]), **answers.get(row["id"], _NO_ANSWER)
+            **_pick_view_fields(row),
+            payload=payloads.get(row["event_id"]),
+            **answers.get(row["id"], _NO_ANSWER),
         )
         for row in rows
     ]
@@ -189,13 +191,15 @@ async def get(connection: Connection, account_id: UUID, delivery_id: UUID) -> De
     )
     log = [AttemptView(**attempt) for attempt in await cursor.fetchall()]
     last = {name: getattr(log[-1], name) for name in _NO_ANSWER} if log else _NO_ANSWER
-    return DeliveryDetail(**_shown(row), payload=payloads.get(row["event_id"]), **last, attempt_log=log)
+    return DeliveryDetail(
+        **_pick_view_fields(row), payload=payloads.get(row["event_id"]), **last, attempt_log=log
+    )
 
 
 _NO_ANSWER: dict[str, Any] = {"response_status": None, "response_body": None}
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _pick_view_fields(row: dict[str, Any]) -> dict[str, Any]:
     shown = row | {"webhook_id": row["endpoint_id"]}
     return {name: shown[name] for name in DeliveryView.model_fields if name in shown}
 

@@ -150,7 +150,7 @@ async def record_attempts_if_leased(connection: Connection, changes: Sequence[Ch
         The deliveries that were written; a missing one no longer belongs to its executor.
     """
     ids = [change.delivery_id for change in changes]
-    asked = {"changes": orjson.dumps([_written(change) for change in changes]).decode()}
+    asked = {"changes": orjson.dumps([_write_change(change) for change in changes]).decode()}
     await connection.execute(_LOCK_BATCHES, (list({change.batch_id for change in changes}),))
     await connection.execute(_LOCK_WORK, (ids,))
     cursor = await connection.execute(_RECORD, {**asked, "ids": ids})
@@ -167,7 +167,7 @@ async def record_attempts_if_leased(connection: Connection, changes: Sequence[Ch
     return {row["delivery_id"] for row in held}
 
 
-def _written(change: Change) -> dict[str, Any]:
+def _write_change(change: Change) -> dict[str, Any]:
     attempt = change.attempt
     return {
         "delivery_id": change.delivery_id, "batch_id": change.batch_id, "executor": change.executor,

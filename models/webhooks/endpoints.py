@@ -179,7 +179,11 @@ async def create(
         ),
     )  # fmt: skip
     await audit.record(
-        connection, actor, "webhook.created", Target("webhook", endpoint_id, chosen.url), _told(chosen)
+        connection,
+        actor,
+        "webhook.created",
+        Target("webhook", endpoint_id, chosen.url),
+        _hide_headers(chosen),
     )
     await _announce(connection)
     return await get(connection, keyring, actor.account_id, endpoint_id)
@@ -249,7 +253,7 @@ async def change(
             " paused_until = null where id = %s",
             (endpoint_id,),
         )
-    old, new = _told(was), _told(chosen)
+    old, new = _hide_headers(was), _hide_headers(chosen)
     changed = [name for name in sorted(changes) if getattr(was, name) != getattr(chosen, name)]
     told = {name: {"old": old[name], "new": new[name]} for name in changed}
     await audit.record(connection, actor, "webhook.changed", Target("webhook", endpoint_id, chosen.url), told)
@@ -390,6 +394,6 @@ def _view(keyring: Keyring, row: dict[str, Any]) -> EndpointView:
     return EndpointView(**shown, headers=dict(headers))
 
 
-def _told(chosen: EndpointSettings) -> dict[str, Any]:
+def _hide_headers(chosen: EndpointSettings) -> dict[str, Any]:
     """Return the settings for the audit log: only the names of headers, which may be credentials."""
     return asdict(chosen) | {"headers": sorted(chosen.headers)}

@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from models.names import bare_name
 from providers.datasets.downloads import Dataset
-from providers.datasets.lists import Lists, read
+from providers.datasets.lists import Lists, read_files
 from providers.sources.base import Context, Fields, Query, RemoteSource
 
 _FEWEST = 300
@@ -53,7 +53,7 @@ def build(download: Path, folder: Path) -> dict[str, Path]:
     Raises:
         ValueError: if it is not that catalogue, or nearly empty.
     """
-    breaches = TypeAdapter(list[_Breach]).validate_json(read(download)["breaches"])
+    breaches = TypeAdapter(list[_Breach]).validate_json(read_files(download)["breaches"])
     if len(breaches) < _FEWEST:
         raise ValueError(f"only {len(breaches)} breaches")
     path = folder / f"{DATASET.name}.titles.new"
@@ -78,17 +78,17 @@ def _titles(breaches: Iterable[_Breach]) -> dict[str, str]:
     return titles
 
 
-def opened(files: Mapping[str, Path]) -> Catalogue:
+def open_catalogue(files: Mapping[str, Path]) -> Catalogue:
     """Read the installed catalogue."""
     return Catalogue(orjson.loads(files["titles"].read_bytes()))
 
 
-def titled(source: _Source, field: str = "services") -> _Source:
+def add_titles(source: _Source, field: str = "services") -> _Source:
     """Return the source with the breaches in `field` replaced by their titles."""
 
     @wraps(source.fetch)
     async def fetch(query: Query, context: Context) -> Any:
-        known = context.datasets.get(DATASET.name, opened) if context.datasets else None
+        known = context.datasets.get(DATASET.name, open_catalogue) if context.datasets else None
         return await source.fetch(query, context), known or Catalogue({})
 
     def parse(raw: tuple[Any, Catalogue]) -> Fields:

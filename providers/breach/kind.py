@@ -12,7 +12,7 @@ from typing import Any
 
 from providers.breach import hibp, hudsonrock, leakcheck, xposedornot
 from providers.breach.answer import BreachAnswer
-from providers.breach.catalogue import titled
+from providers.breach.catalogue import add_titles
 from providers.sources.email_address import normalise
 from providers.sources.kind import Derived, Kind
 from providers.sources.wording import may_be_more
@@ -36,13 +36,13 @@ def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
     """Return the number of breaches in words, and the silent sources, which may know of others."""
     services: list[str] = fields.get("services", [])
     if count := max(len(services), fields.get("breaches", 0)):
-        return _counted(services, count, fields) + may_be_more(silent)
+        return _count_services(services, count, fields) + may_be_more(silent)
     if "breaches" not in fields:
         return "Whether a known breach contains this address is not known: no source was asked."
     return _NONE_SO_FAR + may_be_more(silent) if silent else _NONE
 
 
-def _counted(services: list[str], count: int, fields: Mapping[str, Any]) -> str:
+def _count_services(services: list[str], count: int, fields: Mapping[str, Any]) -> str:
     found = f"This address is in {'one known breach' if count == 1 else f'{count} known breaches'}"
     if not services:
         return f"{found}, of which no source gives the name."
@@ -54,7 +54,12 @@ def _counted(services: list[str], count: int, fields: Mapping[str, Any]) -> str:
 
 KIND = Kind(
     name="breach",
-    sources=(titled(hibp.SOURCE), titled(xposedornot.SOURCE), titled(leakcheck.SOURCE), hudsonrock.SOURCE),
+    sources=(
+        add_titles(hibp.SOURCE),
+        add_titles(xposedornot.SOURCE),
+        add_titles(leakcheck.SOURCE),
+        hudsonrock.SOURCE,
+    ),
     answer=BreachAnswer,
     example="ada@example.com",
     rules={

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from providers.company.identity import Company, by
+from providers.company.identity import Company, ask_by
 from providers.ip.countries import named_country
 from providers.sources import abstract
 from providers.sources.base import Evidence, Fields, RemoteSource, RemoteSpec
@@ -71,5 +71,5 @@ SOURCE = RemoteSource(
     abstract.asking("domain", lambda query: query.value.domain),
     parse,
     takes=lambda query: isinstance(query.value, Company) and query.value.domain is not None,
-    asks=by("domain"),
+    asks=ask_by("domain"),
 )

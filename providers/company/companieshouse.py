@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from providers.company.identity import Company, WantedCompany, by, candidate, candidates
+from providers.company.identity import Company, WantedCompany, ask_by, candidate, candidates
 from providers.sources.base import (
     Context,
     Evidence,
@@ -101,7 +101,7 @@ def parse(raw: SearchResult | RegisterEntries) -> Fields:
         "jurisdiction": company.get("jurisdiction"),
         "sic_codes": company.get("sic_codes"),
         "officers": [_officer(one) for one in _items(raw.officers) if "resigned_on" not in one],
-        "shareholders": [_controller(one) for one in _items(raw.controllers) if not _ceased(one)],
+        "shareholders": [_controller(one) for one in _items(raw.controllers) if not _has_ceased(one)],
     }
     return {f"profile.{name}": value for name, value in profile.items() if value}
 
@@ -129,7 +129,7 @@ def _officer(told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ceased(told: dict[str, Any]) -> bool:
+def _has_ceased(told: dict[str, Any]) -> bool:
     return "ceased_on" in told or bool(told.get("ceased"))  # a protected person has no date
 
 
@@ -175,5 +175,5 @@ SOURCE = RemoteSource(
         if isinstance(query.value, WantedCompany)
         else query.value.companies_house is not None
     ),
-    asks=by("companies_house"),
+    asks=ask_by("companies_house"),
 )

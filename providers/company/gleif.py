@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from providers.company.identity import Company, WantedCompany, by, candidate, candidates
+from providers.company.identity import Company, WantedCompany, ask_by, candidate, candidates
 from providers.ip.countries import named_country
 from providers.sources.base import (
     Context,
@@ -137,5 +137,5 @@ SOURCE = RemoteSource(
     takes=lambda query: (
         query.value.domain is None if isinstance(query.value, WantedCompany) else query.value.lei is not None
     ),
-    asks=by("lei"),
+    asks=ask_by("lei"),
 )

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from outbound.response import retry_after
-from providers.company.identity import Company, by
+from providers.company.identity import Company, ask_by
 from providers.sources.base import (
     Context,
     Evidence,
@@ -89,5 +89,5 @@ SOURCE = RemoteSource(
     fetch,
     parse,
     takes=lambda query: isinstance(query.value, Company) and query.value.domain is not None,
-    asks=by("domain"),
+    asks=ask_by("domain"),
 )

@@ -65,7 +65,7 @@ def normalise(text: str, pointer: str) -> Query:
         raise _invalid(pointer, "This is a URL; only its domain belongs here")
     if "@" in name and " " not in name:
         raise _invalid(pointer, "This is an e-mail address; only its domain belongs here")
-    domain = None if " " in name else registered(name)
+    domain = None if " " in name else find_registered_domain(name)
     if domain is not None:
         return Query("company", domain, WantedCompany(domain.partition(".")[0], domain))
     return Query("company", folded_name(name), WantedCompany(name), name)
@@ -76,17 +76,17 @@ def _invalid(pointer: str, complaint: str) -> Invalid:
     return Invalid([FieldError(pointer, "invalid_company", message)])
 
 
-def registered(host: str | None) -> str | None:
+def find_registered_domain(host: str | None) -> str | None:
     """Return the registered domain that a host belongs to, or None."""
     if host is None or "." not in host:
         return None
     try:
-        return domains.read(host, "").registered
+        return domains.parse_domain(host, "").registered
     except Invalid:
         return None
 
 
-def by(name: str) -> Callable[[Query], Query]:
+def ask_by(name: str) -> Callable[[Query], Query]:
     """Return an `asks` for a source that knows companies by the id `name` alone."""
 
     def asks(query: Query) -> Query:
@@ -138,7 +138,7 @@ def resolve(query: Query, answers: Mapping[str, Fields], complete: bool) -> Reso
     While a source is silent, none stands out, because that source may know the right one.
     """
     found = [(source, one) for source, told in answers.items() for one in told.get("candidates", [])]
-    groups = _grouped(found)
+    groups = _group_results(found)
     groups.sort(key=lambda group: -group.points)
     if groups and complete and (len(groups) == 1 or groups[0].points - groups[1].points >= _LEAD):
         return Resolution(_exact(groups[0].ids), {})
@@ -187,7 +187,7 @@ class _Group:
         self.candidate["score"] = self.points / 100
 
 
-def _grouped(found: list[tuple[str, dict[str, Any]]]) -> list[_Group]:
+def _group_results(found: list[tuple[str, dict[str, Any]]]) -> list[_Group]:
     """Group the results by company; those with more ids come first, because the others join them."""
     groups: list[_Group] = []
     for source, one in sorted(found, key=lambda pair: -sum(pair[1][name] is not None for name in _IDS)):

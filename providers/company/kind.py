@@ -39,7 +39,7 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     return {"results": (people, "profile.officers")} if people else {}
 
 
-def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
+def cut_people(fields: Fields, offset: int, limit: int | None) -> Fields:
     """Return the requested number of people."""
     people = fields.get("results", [])[: PEOPLE if limit is None else limit]
     return {**fields, "results": people, "total": len(people)}
@@ -76,5 +76,5 @@ KIND = Kind(
         **dict.fromkeys(("profile", *(f"profile.{name}" for name in Profile.model_fields)), ("candidates",)),
     },
     resolve=resolve,
-    cut=cut,
+    cut=cut_people,
 )

@@ -19,7 +19,14 @@ import httpx
 
 from models.names import company_name
 from providers.company.contact import user_agent
-from providers.company.identity import Company, WantedCompany, by, candidate, candidates, registered
+from providers.company.identity import (
+    Company,
+    WantedCompany,
+    ask_by,
+    candidate,
+    candidates,
+    find_registered_domain,
+)
 from providers.sources.base import (
     Context,
     Evidence,
@@ -69,12 +76,12 @@ async def _list(context: Context) -> _Index:
         response = await context.client.get(
             f"{base_url}/files/company_tickers.json", headers=user_agent(context), timeout=context.timeout
         )
-        index = await asyncio.to_thread(indexed, json_answer(response))
+        index = await asyncio.to_thread(index_companies, json_answer(response))
         _lists[context.client] = (time.monotonic() + _LIST_SECONDS, index)
     return index
 
 
-def indexed(told: Any) -> _Index:
+def index_companies(told: Any) -> _Index:
     """Return bare name → the companies of that name; a company has a row for each security.
 
     Raises:
@@ -103,7 +110,7 @@ def parse(raw: Any) -> Fields:
     website = raw["website"] or None
     profile: dict[str, Any] = {
         "name": raw["name"],
-        "domain": registered(website.partition("://")[2].partition("/")[0]) if website else None,
+        "domain": find_registered_domain(website.partition("://")[2].partition("/")[0]) if website else None,
         "industry": raw["sicDescription"],
         "address": _address(raw["addresses"].get("business") or {}),
         "phone": raw["phone"],
@@ -148,5 +155,5 @@ SOURCE = RemoteSource(
     takes=lambda query: (
         query.value.domain is None if isinstance(query.value, WantedCompany) else query.value.cik is not None
     ),
-    asks=by("cik"),
+    asks=ask_by("cik"),
 )

@@ -12,7 +12,15 @@ from typing import Any, cast
 
 from providers.company import claims
 from providers.company.contact import user_agent
-from providers.company.identity import Company, WantedCompany, by, candidate, candidates, likeness, registered
+from providers.company.identity import (
+    Company,
+    WantedCompany,
+    ask_by,
+    candidate,
+    candidates,
+    find_registered_domain,
+    likeness,
+)
 from providers.ip.countries import named_country
 from providers.sources.base import (
     Context,
@@ -67,7 +75,7 @@ async def fetch(query: Query, context: Context) -> SearchResult | ItemData:
     )  # under another id, if it was merged into another item
     if "missing" in entity:
         return ItemData(None, {})
-    named = list(dict.fromkeys(_named(entity)))[:_MOST_LABELS]
+    named = list(dict.fromkeys(_list_named_items(entity)))[:_MOST_LABELS]
     others = await _entities(named, "labels", context) if named else {}
     labels = {one: _label(other) for one, other in others.items()}
     return ItemData(entity, {one: label for one, label in labels.items() if label})
@@ -86,13 +94,13 @@ async def _search(wanted: WantedCompany, context: Context) -> SearchResult:
     hits = [
         hit["id"]
         for hit in _part(told, "search")
-        if wanted.domain or likeness(wanted.name, hit.get("label", ""), tuple(_matched(hit)))
+        if wanted.domain or likeness(wanted.name, hit.get("label", ""), tuple(_list_matched_names(hit)))
     ]
     props = "labels|aliases|descriptions|claims"
     return SearchResult(wanted, await _entities(hits[:_READ], props, context) if hits else {})
 
 
-def _matched(hit: dict[str, Any]) -> list[str]:
+def _list_matched_names(hit: dict[str, Any]) -> list[str]:
     return [hit.get("match", {}).get("text", ""), *hit.get("aliases", [])]
 
 
@@ -143,8 +151,8 @@ def _candidate(wanted: WantedCompany, entity: dict[str, Any]) -> dict[str, Any] 
     ids = Company(
         wikidata=entity["id"],
         lei=claims.first(entity, _LEI),
-        cik=_padded(claims.first(entity, _CIK), 10),
-        companies_house=_padded(claims.first(entity, _COMPANIES_HOUSE), 8),
+        cik=_pad_number(claims.first(entity, _CIK), 10),
+        companies_house=_pad_number(claims.first(entity, _COMPANIES_HOUSE), 8),
         domain=_domain(entity),
     )
     return candidate(
@@ -156,7 +164,7 @@ def _candidate(wanted: WantedCompany, entity: dict[str, Any]) -> dict[str, Any] 
     )
 
 
-def _padded(number: str | None, length: int) -> str | None:
+def _pad_number(number: str | None, length: int) -> str | None:
     return number.upper().zfill(length) if number else None
 
 
@@ -171,10 +179,10 @@ def _description(entity: dict[str, Any]) -> str | None:
 
 def _domain(entity: dict[str, Any]) -> str | None:
     website = claims.first(entity, _WEBSITE)
-    return registered(website.partition("://")[2].partition("/")[0]) if website else None
+    return find_registered_domain(website.partition("://")[2].partition("/")[0]) if website else None
 
 
-def _named(entity: dict[str, Any]) -> list[str]:
+def _list_named_items(entity: dict[str, Any]) -> list[str]:
     """Return the items whose labels are needed, with the currency of the revenue."""
     currency = _currency(claims.latest(entity, _REVENUE))
     found = [one for name in _NAMED for one in claims.items(entity, name)]
@@ -186,7 +194,7 @@ def _currency(amount: dict[str, Any] | None) -> str | None:
 
 
 def _profile(entity: dict[str, Any], labels: dict[str, str]) -> Fields:
-    def named(name: str) -> str | None:
+    def find_label(name: str) -> str | None:
         return next((labels[one] for one in claims.items(entity, name) if one in labels), None)
 
     logo, linkedin = claims.first(entity, _LOGO), claims.first(entity, _LINKEDIN)
@@ -198,13 +206,13 @@ def _profile(entity: dict[str, Any], labels: dict[str, str]) -> Fields:
         "domain": _domain(entity),
         "description": _description(entity),
         "founding_date": claims.date(claims.first(entity, _FOUNDED)),
-        "industry": named(_INDUSTRY),
-        "company_type": named(_LEGAL_FORM),
+        "industry": find_label(_INDUSTRY),
+        "company_type": find_label(_LEGAL_FORM),
         "status": "dissolved" if claims.statements(entity, _DISSOLVED) else None,
         "employee_count": round(float(employees["amount"])) if employees else None,
         "revenue": _revenue(claims.latest(entity, _REVENUE), labels),
-        "address": address["text"] if address else named(_SEAT),
-        "country": named_country(named(_COUNTRY)),
+        "address": address["text"] if address else find_label(_SEAT),
+        "country": named_country(find_label(_COUNTRY)),
         "phone": claims.first(entity, _PHONE),
         "website": claims.first(entity, _WEBSITE),
         "logo": f"https://commons.wikimedia.org/wiki/Special:FilePath/{logo}".replace(" ", "_")
@@ -284,5 +292,5 @@ SOURCE = RemoteSource(
     fetch,
     parse,
     takes=lambda query: isinstance(query.value, WantedCompany) or query.value.wikidata is not None,
-    asks=by("wikidata"),
+    asks=ask_by("wikidata"),
 )

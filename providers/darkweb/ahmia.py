@@ -161,13 +161,13 @@ def _mention(result: Result, query: Query) -> dict[str, Any]:
         title=texts.get("h4"),
         body=None if body == _NO_DESCRIPTION else body,
         domain=result.host,
-        crawl_date=_seen(result.seen or ""),
+        crawl_date=_parse_moment(result.seen or ""),
     )
     shown = "\n".join((*texts.values(), result.address))
     return found | {"matched": has_query(shown, query.text, query.value)}
 
 
-def _seen(text: str) -> str | None:
+def _parse_moment(text: str) -> str | None:
     """Parse a moment in Ahmia's format, such as `Sept. 4, 2026, 8:34 a.m.`."""
     match = _SEEN.fullmatch(text.strip())
     if match is None or match[1].lower() not in _MONTHS:

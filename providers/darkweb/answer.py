@@ -33,7 +33,7 @@ class Chat(Block):
     server: str | None = Field(description="The server of the channel.")
 
 
-def _scored(schema: dict[str, Any]) -> None:
+def _require_score(schema: dict[str, Any]) -> None:
     schema["required"] = [*schema["required"], "hackishness", "matched"]
 
 
@@ -43,7 +43,7 @@ class Mention(Block):
     Fields from `leak` on are present only if the source has them.
     """
 
-    model_config = ConfigDict(json_schema_extra=_scored)  # optional for sources, required in answers
+    model_config = ConfigDict(json_schema_extra=_require_score)  # optional for sources, required in answers
 
     source: str = Field(description="Who published it, or found it.")
     title: str | None = Field(description="The document's title.")

@@ -61,7 +61,7 @@ async def fetch(query: Query, context: Context) -> SearchResult:
             params={"id": search, "limit": str(MOST)},
             timeout=context.timeout,
         )
-        answer = _read(response, "records")
+        answer = _read_answer(response, "records")
         records += answer["records"] or []
         if answer["status"] == _ALL or len(records) >= MOST:
             return SearchResult(records)
@@ -94,11 +94,11 @@ async def _start(query: Query, context: Context) -> tuple[str, str]:
             timeout=context.timeout,
         )
         if response.status_code != 401:
-            return host, _started(_read(response, "id"))
+            return host, _get_search_id(_read_answer(response, "id"))
     raise SourceError("auth_failed", "http_401")
 
 
-def _started(answer: dict[str, Any]) -> str:
+def _get_search_id(answer: dict[str, Any]) -> str:
     if answer["status"] == _TOO_MANY:
         raise SourceError("rate_limited", "too_many_searches")
     if answer["status"] != 0:
@@ -110,7 +110,7 @@ def _headers(context: Context) -> dict[str, str]:
     return {"accept": "application/json", "x-key": context.key or ""}
 
 
-def _read(response: httpx.Response, part: str) -> dict[str, Any]:
+def _read_answer(response: httpx.Response, part: str) -> dict[str, Any]:
     if response.status_code == 402:
         raise SourceError("rate_limited", "quota", _QUOTA_SECONDS)
     answer = json_answer(response)

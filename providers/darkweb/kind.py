@@ -64,32 +64,32 @@ def _invalid(pointer: str, complaint: str) -> Invalid:
     return Invalid([FieldError(pointer, "invalid_query", message)])
 
 
-def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
+def cut_page(fields: Fields, offset: int, limit: int | None) -> Fields:
     """Return one page, the latest mentions first. It ends with its block, unless it is longer than a block.
 
     Mentions without the query in their text come last and do not count. Longer lists, such as those for
     comparisons, do not have them.
     """
     found = sorted(fields.get("results", []), key=lambda one: one["crawl_date"] or "", reverse=True)
-    found.sort(key=_matched, reverse=True)
+    found.sort(key=_shows_query, reverse=True)
     most = limit or PAGE
     if most > BLOCK:
-        found = [one for one in found if _matched(one)]
+        found = [one for one in found if _shows_query(one)]
     end = offset + most if most > BLOCK else min(offset + most, (offset // BLOCK + 1) * BLOCK)
     page = found[offset:end]
-    page = [one | {"hackishness": hackishness(one), "matched": _matched(one)} for one in page]
-    count = sum(map(_matched, page))
+    page = [one | {"hackishness": hackishness(one), "matched": _shows_query(one)} for one in page]
+    count = sum(map(_shows_query, page))
     return {**fields, "results": page, "result_count": count, "total": total_of(fields)}
 
 
-def _matched(mention: Mapping[str, Any]) -> bool:
+def _shows_query(mention: Mapping[str, Any]) -> bool:
     """Return whether the query is in the text that the source shows; some sources show no other mentions."""
     return mention.get("matched", True)
 
 
 def total_of(fields: Mapping[str, Any]) -> int:
     """Return the number of mentions: the greatest that a source reports, or of the merged list if larger."""
-    return max(fields.get("total", 0), sum(map(_matched, fields.get("results", []))))
+    return max(fields.get("total", 0), sum(map(_shows_query, fields.get("results", []))))
 
 
 def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
@@ -103,7 +103,7 @@ def message(fields: Mapping[str, Any], silent: Sequence[str]) -> str:
 
 def cost(fields: Mapping[str, Any]) -> int:
     """Return 1 for the block that contains the page, or 0 if no mention in it counts."""
-    return int(any(map(_matched, fields.get("results", []))))
+    return int(any(map(_shows_query, fields.get("results", []))))
 
 
 KIND = Kind(
@@ -122,6 +122,6 @@ KIND = Kind(
     priced=frozenset({"results"}),
     price=1,
     cost=cost,
-    cut=cut,
+    cut=cut_page,
     block=BLOCK,
 )

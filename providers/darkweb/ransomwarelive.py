@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field, ValidationError
 from providers.darkweb.mentions import MOST, iso_timestamp, mention
 from providers.datasets.downloads import Dataset
 from providers.datasets.installed import Datasets
-from providers.datasets.lists import Lists, read
+from providers.datasets.lists import Lists, read_files
 from providers.sources.base import Evidence, Fields, LocalSource, Query, SourceError, Spec
 
 _FEWEST = 10_000
@@ -49,7 +49,7 @@ def build(download: Path, folder: Path) -> dict[str, Path]:
     Raises:
         ValueError: if it is not that list, or too few entries are valid.
     """
-    entries = orjson.loads(read(download)["victims"])
+    entries = orjson.loads(read_files(download)["victims"])
     path = folder / f"{DATASET.name}.victims.new"
     kept = write(path, cast("list[Any]", entries) if isinstance(entries, list) else [])
     if kept < _FEWEST:
@@ -84,12 +84,12 @@ def _victim(entry: Any) -> _Victim | None:
 
 def _mention(victim: _Victim) -> dict[str, Any]:
     facts = {"Website": victim.website, "Country": victim.country, "Sector": victim.activity}
-    lines = [f"{label}: {fact}" for label, told in facts.items() if (fact := _given(told))]
+    lines = [f"{label}: {fact}" for label, told in facts.items() if (fact := _drop_placeholder(told))]
     host = _host(victim.post_url or "")
     return mention(
         victim.group_name,
         title=victim.post_title,
-        body="\n".join([_given(victim.description), *lines]),
+        body="\n".join([_drop_placeholder(victim.description), *lines]),
         domain=host,
         crawl_date=iso_timestamp(victim.discovered),
         leak={
@@ -101,7 +101,7 @@ def _mention(victim: _Victim) -> dict[str, Any]:
     )
 
 
-def _given(told: str | None) -> str:
+def _drop_placeholder(told: str | None) -> str:
     return "" if told is None or _NO_TEXT.fullmatch(told) else told
 
 
@@ -117,7 +117,7 @@ def _text(told: dict[str, Any]) -> str:
     return f"{told['title'] or ''}\n{told['body'] or ''}"
 
 
-def _read(told: bytes) -> dict[str, Any]:
+def _read_mention(told: bytes) -> dict[str, Any]:
     """Read a mention from the index; one of an earlier release has a score, which is removed."""
     mention: dict[str, Any] = orjson.loads(told)
     mention.pop("hackishness", None)
@@ -157,8 +157,8 @@ class Victims:
         if holds is None:
             counted = "select count(*) from words where words match ?"
             total: int = self._index.execute(counted, quoted).fetchone()[0]
-            return [_read(told) for (told,) in rows.fetchmany(MOST)], total
-        found = [one for (told,) in rows if holds.search(_text(one := _read(told)))]
+            return [_read_mention(told) for (told,) in rows.fetchmany(MOST)], total
+        found = [one for (told,) in rows if holds.search(_text(one := _read_mention(told)))]
         return found[:MOST], len(found)
 
 

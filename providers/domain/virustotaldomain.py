@@ -6,12 +6,11 @@ commercial products or workflows.
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Any
 
-from providers.sources.base import Evidence, Fields, RemoteSpec
-from providers.sources.rest import Get, rest
-from settings import Rate
+from providers.sources.base import Fields
+from providers.sources.rest import rest
+from providers.sources.virustotal import declare_source, request_object
 
 # One vendor of ninety is often wrong; two rarely.
 _FEWEST_VERDICTS = 2
@@ -30,36 +29,25 @@ def parse(raw: Any) -> Fields:
     if not counts["malicious"] and not counts["suspicious"] and not counts["harmless"]:
         return {}  # no vendor has looked
     if counts["malicious"] >= _FEWEST_VERDICTS:
-        return fields | {"threat.malicious": True, "threat.categories": _called(told)}
+        return fields | {"threat.malicious": True, "threat.categories": _list_labels(told)}
     denied = counts["malicious"] == 0 and counts["suspicious"] == 0
     return fields | {"threat.malicious": False if denied else None}
 
 
-def _called(told: Any) -> list[str]:
+def _list_labels(told: Any) -> list[str]:
     verdicts = told.get("last_analysis_results", {}).values()
     names = {str(one["result"]).lower() for one in verdicts if one["category"] == "malicious"}
     return sorted(names - {"malicious"})
 
 
 SOURCE = rest(
-    RemoteSpec(
-        name="virustotaldomain",
-        kind="domain",
-        fields=frozenset({"threat.malicious", "threat.categories", *_COUNTS}),
-        licence="VirusTotal terms of service; the public API is not for commercial use",
-        commercial="no",
-        terms="https://docs.virustotal.com/reference/public-vs-premium-api",
-        attribution="VirusTotal, https://www.virustotal.com",
-        evidence=Evidence("https://docs.virustotal.com/docs/domains-object", date(2026, 11, 22)),
-        base_url="https://www.virustotal.com/api/v3",
-        key="required",
-        account="virustotal",
-        timeout=5,
-        ttl=86400,
-        negative_ttl=86400,
-        rates=(Rate(4, 60), Rate(500, 86400)),
+    declare_source(
+        "virustotaldomain",
+        "domain",
+        {"threat.malicious", "threat.categories", *_COUNTS},
+        page="domains-object",
         parser_version=3,
     ),
-    Get(path="/domains/{query}", headers={"x-apikey": "{key}"}, statuses={404: "empty"}),
+    request_object("domains"),
     parse,
 )

@@ -18,7 +18,7 @@ from outbound.guard import Networks
 from providers.domain import bootstrap, registrations
 from providers.domain.delegation import unless_delegated
 from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
-from providers.sources.nameservers import addresses, checked, resolvers
+from providers.sources.nameservers import addresses, choose_public, resolvers
 from settings import Rate
 
 _log = logs.get(__name__)
@@ -65,7 +65,7 @@ async def fetch(query: Query, context: Context) -> str | Fields:
     address = await _reachable(registry, context.allowed, context.timeout)
     question = _QUESTIONS.get(registry, "{}").format(domain.registered)
     told = await exchange(address, urlsplit(context.base_url).port or _PORT, question)
-    if registrations.unregistered(told):
+    if registrations.is_unregistered(told):
         return await unless_delegated(domain, context.timeout / 4)
     return told
 
@@ -80,7 +80,7 @@ async def _has_rdap(tld: str, context: Context) -> bool:
 
 async def _reachable(host: str, allowed: Networks, seconds: float) -> str:
     """Return a public address of a WHOIS server."""
-    address = checked(await addresses(resolvers(""), host, seconds / 2), allowed)
+    address = choose_public(await addresses(resolvers(""), host, seconds / 2), allowed)
     if address is None:
         raise SourceError("error", "dns_failed")
     return str(address)

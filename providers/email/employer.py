@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from providers.company import abstractcompany, wikidata
-from providers.company.identity import Company, WantedCompany, registered
+from providers.company.identity import Company, WantedCompany, find_registered_domain
 from providers.email.maildomain import is_companys
 from providers.sources.base import Context, Fields, Query, RemoteSource, SourceError
 
@@ -41,7 +41,7 @@ def of_domain(source: RemoteSource, name: str, value: Callable[[str], Any]) -> R
         return {"industry": told.get("profile.industry"), "company_size": size(count) if count else None}
 
     def asks(query: Query) -> Query:
-        domain = registered(query.value.domain) or query.value.domain
+        domain = find_registered_domain(query.value.domain) or query.value.domain
         return replace(query, text=domain, value=value(domain))
 
     return replace(source, spec=spec, parse=parse, takes=_has_company, asks=asks)

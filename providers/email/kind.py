@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from providers.breach.catalogue import titled
+from providers.breach.catalogue import add_titles
 from providers.breach.kind import KIND as BREACH
 from providers.email import (
     abstractemail,
@@ -49,7 +49,7 @@ _SOURCES = (
     hunterperson.SOURCE,
     mx.SOURCE,
     hunter.SOURCE,
-    titled(abstractemail.SOURCE, "breach.services"),
+    add_titles(abstractemail.SOURCE, "breach.services"),
     employer.WIKIDATA,
     employer.ABSTRACT,
     *(replace(source, places=_BREACHES) for source in BREACH.sources),
@@ -91,7 +91,7 @@ def validity(fields: Mapping[str, Any]) -> dict[str, tuple[Any, str | None]]:
     return {"validity": ("valid", "mx_found") if fields.get("mx_found") else ("unknown", None)}
 
 
-def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
+def drop_contradicted(fields: Fields, offset: int, limit: int | None) -> Fields:
     """Return all fields but those that other fields contradict.
 
     An address that receives mail is still risky if it is disposable or a role account. The mail domain is not
@@ -139,7 +139,7 @@ KIND = Kind(
     price=1,
     cost=cost,
     signs=verdicts.EMAIL,
-    cut=cut,
+    cut=drop_contradicted,
     origins={
         # The names decide whose they are.
         **dict.fromkeys((people.OTHERS, "socials", *people.PERSONAL), ("name",)),

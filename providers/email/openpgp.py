@@ -49,7 +49,7 @@ def parse(published: Published | None) -> Fields:
     """Read the name from the user id that has the address."""
     if published is None:
         return {}
-    names = [parseaddr(user_id) for user_id in _user_ids(_dearmoured(published.key))]
+    names = [parseaddr(user_id) for user_id in _user_ids(_dearmour(published.key))]
     matching = [name for name, address in names if address.lower() == published.address]
     return {
         "name": next(filter(None, matching), None),
@@ -57,7 +57,7 @@ def parse(published: Published | None) -> Fields:
     }
 
 
-def _dearmoured(text: str) -> bytes:
+def _dearmour(text: str) -> bytes:
     """Return the packets: the base64 lines after the headers and their blank line, without the checksum."""
     begin, end = text.find(_BEGIN), text.find(_END)
     if begin < 0 or end < begin:

@@ -42,7 +42,7 @@ class Service:
         )
 
 
-def known(raw: Any) -> bool:
+def has_data(raw: Any) -> bool:
     """Return whether an answer, which always comes with status 200, has data in it.
 
     Raises:

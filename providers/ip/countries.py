@@ -341,7 +341,7 @@ _OTHER_NAMES = """
 
 def country_code(name: str) -> str | None:
     """Return the code of the country called `name`, in any usual spelling; None if it is unknown."""
-    return _codes().get(_folded(name))
+    return _codes().get(_fold_name(name))
 
 
 def country_name(code: str | None, told: str | None = None) -> str | None:
@@ -371,13 +371,13 @@ def with_names(place: Fields) -> Fields:
 
 @cache
 def _codes() -> dict[str, str]:
-    codes = {_folded(name): code for code, (name, _) in COUNTRIES.items()}
+    codes = {_fold_name(name): code for code, (name, _) in COUNTRIES.items()}
     for line in map(str.strip, _OTHER_NAMES.strip().splitlines()):
-        codes |= {_folded(name): line[:2] for name in line[3:].split(";")}
+        codes |= {_fold_name(name): line[:2] for name in line[3:].split(";")}
     return codes
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     """Return a name without accents, punctuation and articles.
 
     "Korea (Republic of)" becomes "republic of korea".

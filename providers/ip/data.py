@@ -66,7 +66,7 @@ def _publisher_rows(download: Path) -> Iterator[Range]:
     with gzip.open(download, "rt", encoding="utf-8", newline="") as file:
         for first, last, number, _, name in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             if number != "0":
-                yield Range(_packed(first), _packed(last), f"{number} {name}")
+                yield Range(_pack_address(first), _pack_address(last), f"{number} {name}")
 
 
 def _package_rows(download: Path) -> Iterator[Range]:
@@ -74,10 +74,10 @@ def _package_rows(download: Path) -> Iterator[Range]:
         with _member(download, f"asn-{role}.csv") as source:
             lines: Iterable[str] = io.TextIOWrapper(source, encoding="utf-8", newline="")
             for first, last, number, name in csv.reader(lines):
-                yield Range(_packed(first), _packed(last), f"{number} {name}")
+                yield Range(_pack_address(first), _pack_address(last), f"{number} {name}")
 
 
-def _packed(address: str) -> bytes:
+def _pack_address(address: str) -> bytes:
     return socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
 
 

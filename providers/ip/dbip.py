@@ -71,7 +71,7 @@ def find(query: Query, datasets: Datasets) -> Fields:
 
 def parse(record: Mapping[str, Any]) -> Fields:
     """Read a record of either form."""
-    place = with_names(_flat(record) if "country_code" in record else _nested(record))
+    place = with_names(_flat(record) if "country_code" in record else _read_nested(record))
     for path in ("location.latitude", "location.longitude"):
         if place[path] is not None:
             # Single precision: further digits are noise.
@@ -95,7 +95,7 @@ def _flat(record: Mapping[str, Any]) -> Fields:
     }
 
 
-def _nested(record: Mapping[str, Any]) -> Fields:
+def _read_nested(record: Mapping[str, Any]) -> Fields:
     location = record.get("location", {})
     subdivisions: list[Mapping[str, Any]] = record.get("subdivisions", [])
     return {

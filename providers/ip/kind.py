@@ -98,7 +98,7 @@ def compare(told: Mapping[str, Fields]) -> Fields:
     return {_ACCURACY: float(round(max(apart)))} if apart else {}
 
 
-def cut(fields: Fields, offset: int, limit: int | None) -> Fields:
+def drop_anycast_place(fields: Fields, offset: int, limit: int | None) -> Fields:
     """Return all fields; for an anycast address without place and clock time, as it has many places."""
     if not fields.get("location.is_anycast"):
         return fields
@@ -134,7 +134,7 @@ KIND = Kind(
     together=_TOGETHER,
     derive=derive,
     compare=compare,
-    cut=cut,
+    cut=drop_anycast_place,
     origins={
         **dict.fromkeys(_PLACE | _CLOCKS, ("location.is_anycast",)),
         **dict.fromkeys(_CLOCKS - {"timezone.name"}, ("timezone.name", "location.is_anycast")),

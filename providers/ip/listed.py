@@ -11,7 +11,7 @@ from pathlib import Path
 
 from providers.datasets.downloads import Dataset
 from providers.datasets.installed import Datasets
-from providers.datasets.lists import Lists, read
+from providers.datasets.lists import Lists, read_files
 from providers.datasets.ranges import Range, RangeTable, write
 from providers.sources.base import Fields, LocalSource, Query, SourceError, Spec
 
@@ -53,7 +53,7 @@ def dataset(name: str, origin: Lists, tables: Callable[[dict[str, bytes]], Table
 
     def build(download: Path, folder: Path) -> dict[str, Path]:
         paths: dict[str, Path] = {}
-        for role, ranges in tables(read(download)).items():
+        for role, ranges in tables(read_files(download)).items():
             paths[role] = folder / f"{name}.{role}.new"
             write(paths[role], ranges)
         return paths

@@ -37,7 +37,7 @@ def indicators(told: tuple[str, Any]) -> list[dict[str, Any]]:
     A URL on a host proves nothing about the host, which may be a file-sharing site.
     """
     host, raw = told
-    if not abusech.known(raw):
+    if not abusech.has_data(raw):
         return []
     return [
         one

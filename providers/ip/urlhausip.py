@@ -35,7 +35,7 @@ def threats(raw: Any) -> set[str]:
 
 def parse(raw: Any) -> Fields:
     """Read an answer. A bare address hosts no third party's site, so any online URL counts as abuse."""
-    return {"security.is_abuse": True} if abusech.known(raw) and threats(raw) else {}
+    return {"security.is_abuse": True} if abusech.has_data(raw) and threats(raw) else {}
 
 
 SOURCE = RemoteSource(

@@ -65,7 +65,7 @@ class AdmissionControl:
         account_id = waiter and waiter.account_id
         try:
             async with self._database.connection() as connection:
-                rates = spec.allowed(self._settings)
+                rates = spec.get_rates(self._settings)
                 admission = await source_quotas.admit(connection, spec.name, spec.bucket, rates, account_id)
         except psycopg.Error as fault:
             # Without the database the limits are unknown, so the request is refused.
@@ -95,7 +95,7 @@ class AdmissionControl:
         Raises:
             SourceError: as `admit`.
         """
-        await self.admit(source.at(server), None)
+        await self.admit(source.bind_server(server), None)
 
     async def record_failure(self, source: RemoteSource, error: SourceError) -> None:
         """Record that an admitted request to the source failed.

@@ -128,7 +128,7 @@ class AnswerCache:
                 raise
             _log.warning("kept_answers_unreadable", error=type(error).__name__)
             return CachedAnswers(look.entries)
-        return self._found(look, read)
+        return self._combine_answers(look, read)
 
     async def find_many(
         self, asked: Sequence[tuple[Sequence[SourceQuery], str | None]]
@@ -142,7 +142,7 @@ class AnswerCache:
         wanted = [look.wanted for look in looks if look.wanted is not None]
         reads = iter(await self._read_all(wanted) if wanted else ())
         return [
-            CachedAnswers(look.entries) if look.wanted is None else self._found(look, next(reads))
+            CachedAnswers(look.entries) if look.wanted is None else self._combine_answers(look, next(reads))
             for look in looks
         ]
 
@@ -162,7 +162,7 @@ class AnswerCache:
             look.wanted = _Wanted(list(look.unknown), hashes)
         return look
 
-    def _found(self, look: _Look, read: _Read) -> CachedAnswers:
+    def _combine_answers(self, look: _Look, read: _Read) -> CachedAnswers:
         """Combine the answers held here with those read from Postgres."""
         for source, query in look.unknown.values():
             # The copy in this process was deleted in Postgres, unless the read returned it.
@@ -211,7 +211,7 @@ class AnswerCache:
         keys = list({key: None for wanted in group for key in wanted.keys})
         persons = [digest for wanted in group for digest in wanted.person]
         async with self._database.connection() as connection:
-            rows, suppressed = await cached_answers.read(connection, keys, persons)
+            rows, suppressed = await cached_answers.load_answers(connection, keys, persons)
         kept = {row.key: row for row in rows}
         return [
             _Read(

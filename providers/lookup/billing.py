@@ -135,7 +135,7 @@ class LookupBilling:
         if emit is None and not by_block:
             # A single statement. It is repeated if another attempt books the same work at this moment.
             async with self._database.connection() as connection:
-                return (await self._booked(connection, payer, result))[0]
+                return (await self._book_charge(connection, payer, result))[0]
         try:
             return await self._charge_and_emit(payer, result, by_block, emit)
         except Conflict:
@@ -197,7 +197,7 @@ class LookupBilling:
         async with self._database.transaction() as connection:
             place = self._place(payer, result.kind, result.query, result.block)
             if not by_block or await paid_blocks.claim(connection, *place):
-                charged, is_new = await self._booked(connection, payer, result)
+                charged, is_new = await self._book_charge(connection, payer, result)
             else:
                 # The block is paid already, perhaps by another attempt at the same work.
                 funds = await ledger.get_funds(connection, payer.account_id, payer.reference)
@@ -206,7 +206,7 @@ class LookupBilling:
                 await emit(charged, connection)
             return charged
 
-    async def _booked(
+    async def _book_charge(
         self, connection: Connection, payer: Payer, result: LookupResult
     ) -> tuple[LookupResult, bool]:
         change = await credits.charge(

@@ -81,7 +81,7 @@ def compose(
     for name in kind.absent - delivered.keys():
         del data[name]
     if kind.signs:
-        signs = () if kind.judged.isdisjoint(delivered) else kind.signs
+        signs = () if kind.judged_fields.isdisjoint(delivered) else kind.signs
         unheard = _unheard(outcomes)
         data["verdict"] = judge(signs, delivered, merged.sources, told, moment, unheard=unheard)
     for path in kind.scored:

@@ -15,7 +15,7 @@ from providers.lookup.result import (
     SourceResult,
     SourceResults,
     is_heard,
-    within,
+    is_within,
 )
 from providers.lookup.source_status import BULK_USE, NO_KEY
 from providers.sources.base import Fields, Source
@@ -37,7 +37,7 @@ def credits_for(
         return 0
     if fields is not None:
         wanted = {*fields, *kind.priced}
-        delivered = {path: value for path, value in delivered.items() if within(path, wanted)}
+        delivered = {path: value for path, value in delivered.items() if is_within(path, wanted)}
     return kind.cost(delivered)
 
 
@@ -48,7 +48,7 @@ def credits_for_query(result: LookupResult) -> int:
 
 def answering(kind: Kind, outcomes: SourceResults, fields: Collection[str]) -> set[str]:
     """Return the names of the sources of these dotted fields that answered now, even if with nothing."""
-    needed = kind.needed(fields)
+    needed = kind.find_needed(fields)
     return {
         source.spec.name
         for source, outcome in outcomes
@@ -61,7 +61,7 @@ def silences(kind: Kind, outcomes: SourceResults, fields: Collection[str]) -> di
 
     A source that answered, but failed to find out some of the fields, is among them.
     """
-    needed = kind.needed(fields)
+    needed = kind.find_needed(fields)
     return {
         source.spec.name: why
         for source, outcome in outcomes
@@ -70,7 +70,7 @@ def silences(kind: Kind, outcomes: SourceResults, fields: Collection[str]) -> di
 
 
 def _fills(source: Source, needed: Collection[str]) -> bool:
-    return any(within(path, needed) for path in source.fields)
+    return any(is_within(path, needed) for path in source.fields)
 
 
 def _silence(outcome: SourceResult, needed: Collection[str]) -> Reason | None:
@@ -83,7 +83,7 @@ def _silence(outcome: SourceResult, needed: Collection[str]) -> Reason | None:
         return "bulk_use"
     if "rate_limited" in (outcome.status, outcome.failure):
         return "limited"
-    if outcome.silent or any(within(path, needed) for path in outcome.failures):
+    if outcome.silent or any(is_within(path, needed) for path in outcome.failures):
         return "failed"
     return None
 
@@ -93,7 +93,7 @@ def is_heard_of(kind: Kind, outcomes: SourceResults, fields: Collection[str]) ->
 
     An older answer that stands in for a source that failed does not count.
     """
-    needed = kind.needed(fields)
+    needed = kind.find_needed(fields)
     spoken = [source for source, outcome in outcomes if is_heard(source, outcome) and not outcome.stale]
     return any(_fills(source, needed) for source in spoken)
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from models.lookups.lookups import Status
 from providers.datasets.installed import Datasets
-from providers.lookup.result import SourceResult, within
+from providers.lookup.result import SourceResult, is_within
 from providers.lookup.source_status import BULK_USE
-from providers.sources.aggregate import Types, declared
+from providers.sources.aggregate import Types, check_declared
 from providers.sources.base import Fields, LocalSource, Query, RemoteSource, Source, SourceError
 from providers.sources.kind import Kind
 
@@ -78,7 +78,7 @@ class LocalSources:
 
     def _make_plan(self, kind: str, fields: frozenset[str] | None, many: bool) -> SourcePlan:
         chosen = self._kinds[kind]
-        needed = None if fields is None else chosen.needed(fields)
+        needed = None if fields is None else chosen.find_needed(fields)
         plan = SourcePlan([], [], [])
         for source in chosen.sources:
             off = self._off[source.spec.name]
@@ -138,19 +138,21 @@ class LocalSources:
             if not one
             else (
                 source,
-                one if isinstance(one, SourceResult) else self._checked(source, one, ms, fetched_at),
+                one if isinstance(one, SourceResult) else self._check_fields(source, one, ms, fetched_at),
             )
             for one in found
         ]
 
-    def _checked(self, source: LocalSource, found: Fields, ms: int, fetched_at: float | None) -> SourceResult:
-        fields, unsure, drifted, doubts = declared(source.spec, found, self._types[source.spec.name])
+    def _check_fields(
+        self, source: LocalSource, found: Fields, ms: int, fetched_at: float | None
+    ) -> SourceResult:
+        fields, unsure, drifted, doubts = check_declared(source.spec, found, self._types[source.spec.name])
         if drifted:
             outcome = SourceResult("bad_response", fields, ms, detail="drifted", fetched_at=fetched_at)
         else:
             status = "ok" if fields else "empty"
             outcome = SourceResult(status, fields, ms, fetched_at=fetched_at, unsure=unsure, doubts=doubts)
-        return outcome.placed(source)
+        return outcome.rename_fields(source)
 
 
 @lru_cache(256)
@@ -159,4 +161,4 @@ def _without_fields(status: Status, ms: int, detail: str | None, fetched_at: flo
 
 
 def _fills(source: Source, needed: Collection[str]) -> bool:
-    return any(within(path, needed) for path in source.fields)
+    return any(is_within(path, needed) for path in source.fields)

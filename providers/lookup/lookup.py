@@ -35,7 +35,7 @@ from providers.lookup.networks import network_of
 from providers.lookup.offline_answers import LEFT_ALONE, OfflineAnswers, lack_of
 from providers.lookup.questions import DEFAULTS, LookupOptions, Question
 from providers.lookup.recent_cache import RecentCache
-from providers.lookup.result import NOT_ASKED, LookupResult, SourceResult, suppressed
+from providers.lookup.result import NOT_ASKED, LookupResult, SourceResult, is_suppressed
 from providers.lookup.source_fetcher import SourceFetcher
 from providers.lookup.source_status import (
     BULK_USE,
@@ -192,12 +192,12 @@ class Lookups:
         return AskedSources([self._as_allowed(source) for _, source in plan.remote], here, left_out)
 
     def _as_allowed(self, source: RemoteSource) -> RemoteSource:
-        return replace(source, spec=replace(source.spec, rates=source.spec.allowed(self._settings)))
+        return replace(source, spec=replace(source.spec, rates=source.spec.get_rates(self._settings)))
 
     def _has_data(self, dataset: str | None) -> bool:
         return dataset is None or self._datasets.usable(dataset) is not None
 
-    async def charged(self, payer: Payer) -> int:
+    async def count_charged(self, payer: Payer) -> int:
         """Return the credits that the work of `payer` has cost, even if it failed later."""
         return (await self.billing.get_funds(payer)).charged
 
@@ -225,9 +225,9 @@ class Lookups:
         options = LookupOptions(Selection(fields), max_age=0 if chosen.price else None, deadline=0)
         question = Question(chosen, parsed, options, kept_only=True)
         outcomes = await self._ask(question)
-        left_alone = suppressed(outcomes)
+        left_alone = is_suppressed(outcomes)
         if not left_alone:
-            outcomes += samples.added(chosen, outcomes)
+            outcomes += samples.add_sample(chosen, outcomes)
         result = compose(chosen, parsed, outcomes, datetime.now(UTC), options.selection)
         could_be_asked = any(outcome.detail == NOT_ASKED for _, outcome in outcomes)
         refusal = None if left_alone or could_be_asked else lack_of(result)
@@ -248,7 +248,7 @@ class Lookups:
             outcomes = await self._ask(question)
             wanted = question.options.selection
             result = compose(question.kind, question.query, outcomes, datetime.now(UTC), wanted)
-            if suppressed(outcomes):
+            if is_suppressed(outcomes):
                 return result
             # A waiting caller is refused earlier than others, so its refusals do not hold for them.
             if question.options.waiter is None or all(one.status != "rate_limited" for _, one in outcomes):
@@ -281,21 +281,26 @@ class Lookups:
         else:
             answered = await self._ask_in_two_rounds(kind.resolve, remote, question, found)
         return [
-            (source, answered[source.spec.name].placed(source) if source.spec.name in answered else outcome)
+            (
+                source,
+                answered[source.spec.name].rename_fields(source) if source.spec.name in answered else outcome,
+            )
             for source, outcome in outcomes
         ]
 
     async def _look(self, sources: Sequence[RemoteSource], question: Question) -> CachedAnswers:
         """Read the cached answers, and check whether the person is suppressed."""
         person = suppressions.identifier(question.query.text)
-        return await self._kept.find(question.of(sources) if question.options.max_age != 0 else [], person)
+        return await self._kept.find(
+            question.list_queries(sources) if question.options.max_age != 0 else [], person
+        )
 
     async def _ask_remote(
         self, sources: Sequence[RemoteSource], question: Question, found: CachedAnswers
     ) -> dict[str, SourceResult]:
         """Ask all sources at once, each with the query in the form of its own kind."""
         return await self._fetcher.ask(
-            question.of(sources),
+            question.list_queries(sources),
             found.entries,
             max_age=question.options.max_age,
             deadline=question.options.deadline,
@@ -317,7 +322,7 @@ class Lookups:
         """
         started = time.perf_counter()
         searching = [source for source in sources if source.takes(question.query)]
-        half = question.within(question.options.deadline / 2)
+        half = question.with_deadline(question.options.deadline / 2)
         first = await self._ask_remote(searching, half, found)
         told = {name: outcome.fields for name, outcome in first.items()}
         # A stale answer that replaces a failed one still identifies the subject, so it does not count as
@@ -325,7 +330,7 @@ class Lookups:
         heard = not any(outcome.silent and not outcome.stale for outcome in first.values())
         resolution = resolve(question.query, told, heard)
         left = question.options.deadline - (time.perf_counter() - started)
-        exact = replace(question.within(left), query=resolution.query)
+        exact = replace(question.with_deadline(left), query=resolution.query)
         knowing = [source for source in sources if source.takes(exact.query)]
         second = await self._ask_remote(knowing, exact, await self._look(knowing, exact))
         failed = any(outcome.silent for outcome in first.values())

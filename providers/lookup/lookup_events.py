@@ -26,7 +26,7 @@ class LookupEvents:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._handlers = {endpoints.CHANGED_CHANNEL: self._changed}
+        self._handlers = {endpoints.CHANGED_CHANNEL: self._on_endpoints_changed}
         self._known: tuple[int, frozenset[UUID]] | None = None
         self._changes = 0
         self._asking = asyncio.Lock()
@@ -46,7 +46,7 @@ class LookupEvents:
         self._changes += 1
         self._known = None
 
-    def _changed(self, _payload: str) -> None:
+    def _on_endpoints_changed(self, _payload: str) -> None:
         self.forget_subscribers()
 
     async def has_subscriber(self, account_id: UUID) -> bool:
@@ -77,7 +77,7 @@ class LookupEvents:
             result: the result of the lookup.
             connection: write in its transaction instead.
         """
-        data = _told(payer, result)
+        data = _make_event(payer, result)
         if connection is not None:
             await events.emit(connection, payer.account_id, data)
         else:
@@ -85,7 +85,9 @@ class LookupEvents:
 
     async def emit_all(self, payer: Payer, results: Sequence[LookupResult], connection: Connection) -> None:
         """Write the events of one or more lookups of a payer, in the transaction of `connection`."""
-        await events.emit_all(connection, [(payer.account_id, _told(payer, result)) for result in results])
+        await events.emit_all(
+            connection, [(payer.account_id, _make_event(payer, result)) for result in results]
+        )
 
     async def _emit_all(self, told: Sequence[tuple[UUID, LookupCompleted]]) -> list[Exception | None]:
         async with self._database.connection() as connection:
@@ -93,7 +95,7 @@ class LookupEvents:
         return [None] * len(told)
 
 
-def _told(payer: Payer, result: LookupResult) -> LookupCompleted:
+def _make_event(payer: Payer, result: LookupResult) -> LookupCompleted:
     return LookupCompleted(
         kind=result.kind,
         query=result.data[result.echo],

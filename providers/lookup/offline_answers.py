@@ -91,9 +91,9 @@ class OfflineAnswers:
         question = _Question(chosen, plan, selection, waiter)
         answers: list[Answer | None] = []
         for first in range(0, len(queries), _READ_AT_ONCE):
-            parsed = [_parsed(chosen, text) for text in queries[first : first + _READ_AT_ONCE]]
+            parsed = [_parse_query(chosen, text) for text in queries[first : first + _READ_AT_ONCE]]
             asked = [one for one in parsed if isinstance(one, Query)]
-            found = await self._kept.find_many([_wanted(question.plan, query) for query in asked])
+            found = await self._kept.find_many([_list_wanted(question.plan, query) for query in asked])
             known: list[Answer | None] = []
             for start in range(0, len(asked), _ANSWERED_AT_ONCE):
                 end = start + _ANSWERED_AT_ONCE
@@ -130,10 +130,10 @@ class OfflineAnswers:
                 return False
             if source.takes(query):
                 entry = kept.entries.get(source.spec.name)
-                outcome = self._fetcher.settled(source, entry, question.waiter)
+                outcome = self._fetcher.settle_without_request(source, entry, question.waiter)
                 if outcome is None:
                     return False
-                outcomes[place] = source, outcome.placed(source)
+                outcomes[place] = source, outcome.rename_fields(source)
         return True
 
 
@@ -146,14 +146,14 @@ async def _let_others_go_on() -> None:
         await asyncio.sleep(_LEFT_SECONDS)
 
 
-def _parsed(kind: Kind, text: str) -> Query | DomainError:
+def _parse_query(kind: Kind, text: str) -> Query | DomainError:
     try:
         return kind.normalise(text, f"/{kind.name}")
     except DomainError as error:
         return error
 
 
-def _wanted(plan: SourcePlan, query: Query) -> tuple[list[SourceQuery], str | None]:
+def _list_wanted(plan: SourcePlan, query: Query) -> tuple[list[SourceQuery], str | None]:
     """Return the sources whose cached answers are needed, and the person that the query identifies."""
     asked = [
         (source, replace(source.asks(query), kind=source.spec.kind))

@@ -50,10 +50,10 @@ class Question:
         fields = None if wanted.fields is None else frozenset(wanted.fields)
         return self.kind.name, self.query.words, fields, wanted.offset, wanted.limit
 
-    def within(self, seconds: float) -> Question:
+    def with_deadline(self, seconds: float) -> Question:
         """Return the question with another deadline."""
         return replace(self, options=replace(self.options, deadline=seconds))
 
-    def of(self, sources: Sequence[RemoteSource]) -> list[SourceQuery]:
+    def list_queries(self, sources: Sequence[RemoteSource]) -> list[SourceQuery]:
         """Return the sources, each with the query in the form of its own kind."""
         return [(source, replace(source.asks(self.query), kind=source.spec.kind)) for source in sources]

@@ -11,7 +11,14 @@ from datetime import datetime
 
 from models.monitors.snapshots import Said
 from providers.lookup.composition import Selection, compose
-from providers.lookup.result import ANSWERS, NOT_ASKED, LookupResult, SourceResult, SourceResults, suppressed
+from providers.lookup.result import (
+    ANSWERS,
+    NOT_ASKED,
+    LookupResult,
+    SourceResult,
+    SourceResults,
+    is_suppressed,
+)
 from providers.lookup.source_status import NO_KEY, OFF
 from providers.sources.base import Fields, Query, Source
 from providers.sources.kind import Kind
@@ -24,13 +31,17 @@ _FORGOTTEN = OFF - {NO_KEY}
 _ABSENT = SourceResult("skipped", detail=NOT_ASKED)
 
 
-def said(outcomes: SourceResults) -> Said:
+def collect_said(outcomes: SourceResults) -> Said:
     """Return the fields of each source that answered now.
 
     Silent and stale sources, sources that were not asked, and sources that could find out nothing are left
     out.
     """
-    return {source.spec.name: _told(outcome) for source, outcome in outcomes if _spoke(source, outcome)}
+    return {
+        source.spec.name: _list_told_fields(outcome)
+        for source, outcome in outcomes
+        if _spoke(source, outcome)
+    }
 
 
 def editions(outcomes: SourceResults) -> Mapping[str, str]:
@@ -52,9 +63,11 @@ def filled_up(outcomes: SourceResults, last: Said) -> SourceResults:
     An answer composed from them has the right `data`; only the original `outcomes` report what happened to
     the sources. Nothing is filled for a suppressed person, whose stored data is to be deleted.
     """
-    if suppressed(outcomes):
+    if is_suppressed(outcomes):
         return outcomes
-    return [(source, _filled(source, outcome, last.get(source.spec.name))) for source, outcome in outcomes]
+    return [
+        (source, _fill_missing(source, outcome, last.get(source.spec.name))) for source, outcome in outcomes
+    ]
 
 
 def retell(kind: Kind, query: Query, words: Said, moment: datetime) -> LookupResult:
@@ -77,7 +90,7 @@ def _spoke(source: Source, outcome: SourceResult) -> bool:
     return outcome.status in ANSWERS and not outcome.stale and outcome.unsure != source.fields
 
 
-def _told(outcome: SourceResult) -> Fields:
+def _list_told_fields(outcome: SourceResult) -> Fields:
     return {**outcome.fields, **dict.fromkeys(outcome.unsure)}
 
 
@@ -86,7 +99,7 @@ def _repeat_outcome(words: Mapping[str, object]) -> SourceResult:
     return SourceResult("ok", known, unsure=frozenset(words.keys() - known.keys()))
 
 
-def _filled(source: Source, outcome: SourceResult, last: Mapping[str, object] | None) -> SourceResult:
+def _fill_missing(source: Source, outcome: SourceResult, last: Mapping[str, object] | None) -> SourceResult:
     if last is None or outcome.detail in _FORGOTTEN:
         return outcome
     if not _spoke(source, outcome):

@@ -81,7 +81,7 @@ class SourceResult(NamedTuple):
         """The fields that it could not find out because a part of the request failed, with the reason."""
         return {path: doubt.why for path, doubt in self.doubts.items() if doubt.why}
 
-    def placed(self, source: Source) -> SourceResult:
+    def rename_fields(self, source: Source) -> SourceResult:
         """Return the outcome with its fields named as in the kind that uses `source`."""
         if not source.places:
             return self
@@ -138,7 +138,7 @@ def is_heard(source: Source, outcome: SourceResult) -> bool:
     return outcome.status in ANSWERS and spec.suffices and bool(outcome.fields or spec.proves_absence)
 
 
-def suppressed(outcomes: SourceResults) -> bool:
+def is_suppressed(outcomes: SourceResults) -> bool:
     """Return whether the person is suppressed: nothing may be looked up or stored about them."""
     return all(outcome.detail == SUPPRESSED for _, outcome in outcomes)
 
@@ -200,11 +200,11 @@ class LookupResult:
         chosen = _SHOWN[shown]
         return [outcome.report(source) for source, outcome in self.outcomes if chosen(outcome)]
 
-    def told(self, fields: Collection[str] | None = None) -> dict[str, Any]:
+    def to_answer(self, fields: Collection[str] | None = None) -> dict[str, Any]:
         """Return the query and the known values of these dotted fields and blocks; None for all."""
         if fields is None:
             return self.data
-        return {self.echo: self.data[self.echo], **_pruned(self.data, fields)}
+        return {self.echo: self.data[self.echo], **_prune_data(self.data, fields)}
 
     def answer(self, *, shown: Shown = "asked", fields: Collection[str] | None = None) -> dict[str, Any]:
         """Return the answer in the form of the API.
@@ -215,10 +215,10 @@ class LookupResult:
         """
         sources, conflicts = self.sources, self.conflicts
         if fields is not None:
-            sources = {path: names for path, names in sources.items() if within(path, fields)}
-            conflicts = {path: values for path, values in conflicts.items() if within(path, fields)}
+            sources = {path: names for path, names in sources.items() if is_within(path, fields)}
+            conflicts = {path: values for path, values in conflicts.items() if is_within(path, fields)}
         return {
-            **self.told(fields),
+            **self.to_answer(fields),
             "credits": self.credits,
             "cached": self.cached,
             "partial": self.partial,
@@ -235,20 +235,20 @@ _SHOWN: dict[Shown, Callable[[SourceResult], bool]] = {
 }
 
 
-def _pruned(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+def _prune_data(data: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
     """Return the members of `data` that `fields` name, in the order of `data`."""
     inner: dict[str, list[str]] = {}
     for path in fields:
         name, _, rest = path.partition(".")
         inner.setdefault(name, []).append(rest)
     return {
-        name: value if "" in inner[name] or value is None else _pruned(value, inner[name])
+        name: value if "" in inner[name] or value is None else _prune_data(value, inner[name])
         for name, value in data.items()
         if name in inner
     }
 
 
-def within(path: str, fields: Collection[str]) -> bool:
+def is_within(path: str, fields: Collection[str]) -> bool:
     """Return whether `path` is one of `fields`, or lies in a block that they name."""
     return path in fields or any(path[:end] in fields for end, sign in enumerate(path) if sign == ".")
 

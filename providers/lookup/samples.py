@@ -308,7 +308,9 @@ def fields_of(kind: Kind) -> Fields:
     return _FIELDS.get(kind.name, {})
 
 
-def added(kind: Kind, outcomes: Sequence[tuple[Source, SourceResult]]) -> list[tuple[Source, SourceResult]]:
+def add_sample(
+    kind: Kind, outcomes: Sequence[tuple[Source, SourceResult]]
+) -> list[tuple[Source, SourceResult]]:
     """Return the outcomes that a sample adds to a lookup that asked no source.
 
     It fills the fields that are unknown and that a source which was not asked could have filled. It adds

@@ -18,7 +18,7 @@ from providers.lookup.admission import AdmissionControl
 from providers.lookup.answer_cache import AnswerCache, CachedAnswer, SourceQuery
 from providers.lookup.result import NOT_ASKED, SourceResult
 from providers.lookup.waiter import Waiter
-from providers.sources.aggregate import Declared, Types, declared
+from providers.sources.aggregate import Declared, Types, check_declared
 from providers.sources.base import Context, Query, RemoteSource, SourceError
 from settings import Settings
 
@@ -92,21 +92,21 @@ class SourceFetcher:
             name = source.spec.name
             entry = entries.get(name)
             if kept_only or (entry is not None and entry.fresh(now, max_age)):
-                outcomes[name] = _kept(entry, now, max_age)
+                outcomes[name] = _use_cached(entry, now, max_age)
             else:
                 flights[name] = self._join_flight(source, query, waiter)
         if flights:
-            await _landed(
+            await _wait_for_flights(
                 [flight for name, flight in flights.items() if not self._admission.is_failing(name)],
                 deadline - (time.perf_counter() - started),
             )
             spent = time.perf_counter() - started
-            await _landed(flights.values(), min(deadline, _PATIENCE_SECONDS) - spent)
+            await _wait_for_flights(flights.values(), min(deadline, _PATIENCE_SECONDS) - spent)
         for name, flight in flights.items():
             outcomes[name] = _landing(flight, entries.get(name), now, max_age, _ms(started))
         return outcomes
 
-    def settled(
+    def settle_without_request(
         self, source: RemoteSource, entry: CachedAnswer | None, waiter: Waiter | None = None
     ) -> SourceResult | None:
         """Return the outcome of a source that needs no request now, or None if it is to be asked.
@@ -120,7 +120,7 @@ class SourceFetcher:
         """
         now = time.time()
         if entry is not None and entry.fresh(now, None):
-            return _kept(entry, now, None)
+            return _use_cached(entry, now, None)
         refusal = self._admission.find_refusal(source, waiter)
         if refusal is None:
             return None
@@ -176,7 +176,7 @@ class SourceFetcher:
             if error.status != "skipped":
                 await self._admission.record_failure(source, error)
             raise
-        return source.at(server)
+        return source.bind_server(server)
 
     async def _send_request(self, source: RemoteSource, query: Query) -> SourceResult:
         """Send the request, and store the answer of the source. Never raises."""
@@ -213,7 +213,7 @@ class SourceFetcher:
         name = source.spec.name
         raw = await self._run(source, source.fetch, query)
         try:
-            return declared(source.spec, source.parse(raw), self._types.get(name))
+            return check_declared(source.spec, source.parse(raw), self._types.get(name))
         except SourceError:
             raise
         except Exception as error:
@@ -263,7 +263,7 @@ def _observe(source: str, request: asyncio.Task[SourceResult]) -> None:
         metrics.SOURCE.observe(request.result().ms / 1000, source, request.result().status)
 
 
-async def _landed(flights: Collection[asyncio.Task[SourceResult]], seconds: float) -> None:
+async def _wait_for_flights(flights: Collection[asyncio.Task[SourceResult]], seconds: float) -> None:
     if any(not flight.done() for flight in flights):
         await asyncio.wait(flights, timeout=max(0.0, seconds))
 
@@ -292,7 +292,7 @@ def _stood_in(
     return outcome
 
 
-def _kept(entry: CachedAnswer | None, now: float, max_age: float | None) -> SourceResult:
+def _use_cached(entry: CachedAnswer | None, now: float, max_age: float | None) -> SourceResult:
     if entry is None or not entry.usable(now, max_age):
         return SourceResult("skipped", detail=NOT_ASKED)
     stale = now >= entry.expires_at

@@ -128,7 +128,7 @@ def quota_of(
     return [
         _window(one, rate, use.get((one.bucket, rate.seconds), WindowUse(0, None)))
         for one in servers
-        for rate in one.allowed(settings)
+        for rate in one.get_rates(settings)
     ]
 
 

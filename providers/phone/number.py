@@ -24,7 +24,7 @@ class Number:
     e164: str
     valid: bool
 
-    def parsed(self) -> PhoneNumber:
+    def to_library_form(self) -> PhoneNumber:
         """Return the number in the library's form."""
         import phonenumbers
 
@@ -51,7 +51,7 @@ def number(text: str, pointer: str, country: str | None = None) -> Number:
     try:
         if len(text) > _LONGEST or _CONTROL.search(text.strip()):
             raise phonenumbers.NumberParseException(phonenumbers.NumberParseException.TOO_LONG, "")
-        found = _read(text, region)
+        found = _read_number(text, region)
         # Extensions are not part of the number. A number that changes when parsed again is invalid.
         e164 = phonenumbers.format_number(found, phonenumbers.PhoneNumberFormat.E164)
         again = phonenumbers.parse(e164)
@@ -61,7 +61,7 @@ def number(text: str, pointer: str, country: str | None = None) -> Number:
     return Number(e164, phonenumbers.is_valid_number(again))
 
 
-def _read(text: str, region: str | None) -> PhoneNumber:
+def _read_number(text: str, region: str | None) -> PhoneNumber:
     """Read a number. `00` before the country code is accepted, even where the country dials another prefix.
 
     Raises:

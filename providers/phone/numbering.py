@@ -42,7 +42,7 @@ def find(query: Query, datasets: Datasets) -> Fields:
     import phonenumbers
 
     wanted: Number = query.value
-    number = wanted.parsed()
+    number = wanted.to_library_form()
     formats = phonenumbers.PhoneNumberFormat
     written: Fields = {
         "valid": wanted.valid,
@@ -52,15 +52,15 @@ def find(query: Query, datasets: Datasets) -> Fields:
         "format.e164": wanted.e164,
         "country.prefix": f"+{number.country_code}",
     }
-    return written | _placed(wanted) if wanted.valid else written
+    return written | _find_origin(wanted) if wanted.valid else written
 
 
-def _placed(wanted: Number) -> Fields:
+def _find_origin(wanted: Number) -> Fields:
     """Return the origin and the sort of a valid number."""
     import phonenumbers
     from phonenumbers import carrier, geocoder, timezone
 
-    number = wanted.parsed()
+    number = wanted.to_library_form()
     sort = _TYPES.get(phonenumbers.PhoneNumberType.to_string(phonenumbers.number_type(number)))
     code = phonenumbers.region_code_for_number(number)
     country = geocoder.country_name_for_number(number, "en")

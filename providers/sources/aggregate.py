@@ -52,7 +52,7 @@ class Declared(NamedTuple):
     doubts: Mapping[str, Unsure]
 
 
-def declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) -> Declared:
+def check_declared(spec: Spec, fields: Mapping[str, Any], types: Types | None = None) -> Declared:
     """Check the fields of a source, and sort them into known, unsure and drifted ones.
 
     An undeclared field, or a value of another type than the answer's, means that the format of the source has

@@ -202,7 +202,7 @@ class RemoteSpec(Spec):
             return f"{self.name}/{self.server}"
         return f"@{self.account}" if self.account else self.name
 
-    def allowed(self, settings: Settings) -> tuple[Rate, ...]:
+    def get_rates(self, settings: Settings) -> tuple[Rate, ...]:
         """Return how often it may be asked: the operator's rates for it or its account, else `rates`."""
         chosen = settings.provider(self.account or self.name).rate
         return self.server_rates.get(self.server, self.rates) if chosen is None else chosen
@@ -297,7 +297,7 @@ class RemoteSource:
     asks: Callable[[Query], Query] = lambda query: query
     server_of: Callable[[Query, Context], Awaitable[str]] | None = None
 
-    def at(self, server: str) -> RemoteSource:
+    def bind_server(self, server: str) -> RemoteSource:
         """Return the source bound to one of its servers."""
         return replace(self, spec=replace(self.spec, server=server))
 

@@ -26,7 +26,7 @@ class Address:
     domain: str
 
 
-def parsed(text: str) -> Address | None:
+def parse_address(text: str) -> Address | None:
     """Parse `text` as an address in lower case; None if it is none.
 
     Comments, names and quotes are rejected.
@@ -52,7 +52,7 @@ def normalise(kind: str, text: str, pointer: str) -> Query:
     Raises:
         Invalid: if `text` is not an e-mail address.
     """
-    address = parsed(text)
+    address = parse_address(text)
     if address is None:
         message = "This is not an e-mail address; give one such as ada@example.com, without name or comment."
         raise Invalid([FieldError(pointer, "invalid_email", message)])

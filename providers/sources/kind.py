@@ -137,27 +137,27 @@ class Kind:
     block: int = 0
 
     @cached_property
-    def judged(self) -> frozenset[str]:
+    def judged_fields(self) -> frozenset[str]:
         """The fields that its signs read."""
         return frozenset(path for sign in self.signs for path in sign.fields)
 
-    def needed(self, fields: Collection[str]) -> frozenset[str]:
+    def find_needed(self, fields: Collection[str]) -> frozenset[str]:
         """Return the fields and blocks to request from sources when only `fields` are wanted.
 
         These include the fields that the wanted ones follow from, those that are filled together with them,
         and those that determine the price, so that each value is the same as in the whole answer.
         """
-        return self._needed(frozenset(fields))
+        return self._cached_find_needed(frozenset(fields))
 
     @cached_property
-    def _needed(self) -> Callable[[frozenset[str]], frozenset[str]]:
+    def _cached_find_needed(self) -> Callable[[frozenset[str]], frozenset[str]]:
         """The cached form of `needed`: a monitor asks for the same fields with every target."""
         return lru_cache(256)(self._find_needed)
 
     def _find_needed(self, fields: frozenset[str]) -> frozenset[str]:
         wanted = {*fields, *self.priced}
         if any(path.partition(".")[0] == "verdict" for path in fields):
-            wanted |= self.judged
+            wanted |= self.judged_fields
         while True:
             more = {origin for path in wanted for origin in self.origins.get(path, ())}
             for name in wanted | more:

@@ -134,7 +134,7 @@ async def addresses(asked: Sequence[Resolver], name: str, seconds: float) -> lis
     return []
 
 
-def checked(found: Sequence[Address], allowed: Networks) -> Address | None:
+def choose_public(found: Sequence[Address], allowed: Networks) -> Address | None:
     """Return the first address if all are public, or None if there is none.
 
     Raises:

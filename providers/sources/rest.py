@@ -84,8 +84,11 @@ class Get:
     async def _send(self, query: Query, context: Context) -> httpx.Response:
         return await context.client.get(
             context.base_url + self.path.replace("{query}", quote(query.text, safe="")),
-            params=_filled(self.params, query.text, context.key),
-            headers={"accept": "application/json", **_filled(self.headers, query.text, context.key)},
+            params=_fill_placeholders(self.params, query.text, context.key),
+            headers={
+                "accept": "application/json",
+                **_fill_placeholders(self.headers, query.text, context.key),
+            },
             timeout=context.timeout,
         )
 
@@ -105,13 +108,13 @@ def rest(
     takes: Callable[[Query], bool] = any_query,
 ) -> RestSource:
     """Make a source from tables. `parse` reads an answer that is not empty: a function, or a table."""
-    read = parse if callable(parse) else partial(mapped, parse)
+    read = parse if callable(parse) else partial(map_fields, parse)
     return RestSource(
         spec, request.fetch, lambda raw: {} if raw is None else read(raw), takes, request=request
     )
 
 
-def mapped(table: Table, raw: Any) -> Fields:
+def map_fields(table: Table, raw: Any) -> Fields:
     """Return the fields that `table` names from an answer.
 
     Raises:
@@ -131,19 +134,19 @@ def _value(raw: Any, path: str, convert: Converter) -> Any:
 
 def text(value: Any) -> str:
     """Return a text unchanged; reject other types."""
-    return _of(value, str)
+    return _require_type(value, str)
 
 
 def flag(value: Any) -> bool:
     """Return true or false unchanged; reject other types."""
-    return _of(value, bool)
+    return _require_type(value, bool)
 
 
 def integer(value: Any) -> int:
     """Return a whole number unchanged; reject other types."""
     if isinstance(value, bool):
         raise TypeError
-    return _of(value, int)
+    return _require_type(value, int)
 
 
 def number(value: Any) -> float:
@@ -156,13 +159,13 @@ def moment(value: Any) -> str:
     return datetime.fromisoformat(text(value)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _of(value: Any, sort: type[_T]) -> _T:
+def _require_type(value: Any, sort: type[_T]) -> _T:
     if not isinstance(value, sort):
         raise TypeError
     return value
 
 
-def _filled(entries: Mapping[str, str], query: str, key: str | None) -> dict[str, str]:
+def _fill_placeholders(entries: Mapping[str, str], query: str, key: str | None) -> dict[str, str]:
     return {
         name: value.replace("{query}", query).replace("{key}", key or "")
         for name, value in entries.items()

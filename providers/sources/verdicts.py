@@ -103,7 +103,7 @@ class Reason:
     source: str
     weight: int
 
-    def told(self) -> dict[str, Any]:
+    def to_answer(self) -> dict[str, Any]:
         """Return the reason in the form of the answer."""
         return {
             "code": self.sign.code,
@@ -125,7 +125,7 @@ def _is(*wanted: str) -> Test:
     return lambda value, facts: value in wanted
 
 
-def _within(least: float, most: float) -> Test:
+def _test_range(least: float, most: float) -> Test:
     return lambda value, facts: least <= value <= most
 
 
@@ -169,9 +169,9 @@ def _engines(block: str) -> tuple[Sign, ...]:
     return (
         Sign("many_engines_object", 80, objecting, share(0.1, MOST), reads=reads),
         Sign("engines_object", 40, objecting, share(0.0, 0.1), reads=reads),
-        Sign("an_engine_objects", 15, objecting, _within(1, _FEW)),
-        Sign("engines_are_wary", 30, wary, _within(_FEW + 1, MOST)),
-        Sign("an_engine_is_wary", 10, wary, _within(1, _FEW)),
+        Sign("an_engine_objects", 15, objecting, _test_range(1, _FEW)),
+        Sign("engines_are_wary", 30, wary, _test_range(_FEW + 1, MOST)),
+        Sign("an_engine_is_wary", 10, wary, _test_range(1, _FEW)),
         Sign("no_engine_objects", -30, objecting, none, "absence", (wary,)),
         Sign("most_engines_find_nothing", -30, harmless, mostly, "absence", (objecting, wary)),
     )
@@ -241,7 +241,7 @@ IP = (
     Sign("tor_exit", 30, "security.is_tor", _true, "use"),
     Sign("open_proxy", 30, "security.is_proxy", _true, "use"),
     Sign("vpn_exit", 30, "security.is_vpn", _true, "use"),
-    Sign("never_reported", -20, _REPORTS, _within(0, 0), "absence"),
+    Sign("never_reported", -20, _REPORTS, _test_range(0, 0), "absence"),
     Sign("little_abuse_reported", -10, _SCORE, _little_reported, "absence", (_REPORTS,)),
     Sign("whitelisted", -60, _WHITELISTED, _true, "identity"),
     Sign("benign_scanner", -40, _CLASS, _is("benign"), "identity"),
@@ -303,7 +303,7 @@ def judge(
         level = "malicious" if score >= MALICIOUS else "suspicious"
     elif score < 0 and score + _could_come(signs, seen, unheard) < SUSPICIOUS:
         level = "clean"
-    return {"level": level, "reasons": [reason.told() for reason in reasons]}
+    return {"level": level, "reasons": [reason.to_answer() for reason in reasons]}
 
 
 def _score(reasons: list[Reason]) -> int:

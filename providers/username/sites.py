@@ -18,7 +18,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from providers.datasets.downloads import Dataset
-from providers.datasets.lists import Lists, read
+from providers.datasets.lists import Lists, read_files
 
 _SCHEME, _ACCOUNT = "https://", "{account}"
 _UNWANTED = frozenset({"xx NSFW xx", "dating"})
@@ -116,7 +116,7 @@ def build(download: Path, folder: Path) -> dict[str, Path]:
     Raises:
         ValueError: if it is not that list, or too few sites are usable.
     """
-    entries = _Entries.model_validate_json(read(download)["list"]).sites
+    entries = _Entries.model_validate_json(read_files(download)["list"]).sites
     sites = [site for entry in entries if (site := _site(entry))]
     if len(sites) < _FEWEST:
         raise ValueError(f"only {len(sites)} sites")
@@ -146,7 +146,7 @@ def _site(told: Any) -> Site | None:
     )
 
 
-def opened(files: Mapping[str, Path]) -> tuple[Site, ...]:
+def open_sites(files: Mapping[str, Path]) -> tuple[Site, ...]:
     """Read the installed list."""
     return tuple(Site(**row) for row in orjson.loads(files["sites"].read_bytes()))
 

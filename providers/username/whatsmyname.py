@@ -16,7 +16,7 @@ import httpx
 
 from outbound.errors import OutboundError
 from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, SourceError
-from providers.username.sites import DATASET, Site, opened
+from providers.username.sites import DATASET, Site, open_sites
 from settings import Rate
 
 _AT_ONCE = 40
@@ -40,7 +40,7 @@ async def fetch(query: Query, context: Context) -> list[Visit]:
     Raises:
         SourceError: `skipped` without the list; `error` if no site answers.
     """
-    sites = context.datasets.get(DATASET.name, opened) if context.datasets else None
+    sites = context.datasets.get(DATASET.name, open_sites) if context.datasets else None
     if sites is None:
         raise SourceError("skipped", "no_data")
     answers: dict[Site, bool] = {}

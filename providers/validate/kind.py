@@ -13,7 +13,7 @@ from typing import Any
 from providers.email import disposable, freemail, mx, roles
 from providers.email.kind import validity
 from providers.sources.base import Query
-from providers.sources.email_address import parsed
+from providers.sources.email_address import parse_address
 from providers.sources.kind import Derived, Kind
 from providers.validate import syntax
 from providers.validate.answer import ValidateAnswer
@@ -37,7 +37,7 @@ _MESSAGES = {
 
 def normalise(text: str, pointer: str) -> Query:
     """Return the query for an address, or for other text unchanged."""
-    address = parsed(text)
+    address = parse_address(text)
     if address is None:
         return Query("validate", text.strip()[:_LONGEST_ECHO])
     return Query("validate", f"{address.local}@{address.domain}", address)

@@ -7,7 +7,7 @@ from typing import Any
 
 from providers.sources.base import Evidence, Fields, Query, RemoteSpec, SourceError
 from providers.sources.rest import Get, rest
-from providers.websearch.pages import listed, page
+from providers.websearch.pages import list_pages, page
 from settings import Rate
 
 _COUNT = 20  # the most that one request can return
@@ -29,7 +29,7 @@ def parse(raw: Any) -> Fields:
         page(one["title"], one["url"], one.get("description"), one.get("page_age"))
         for one in raw["web"]["results"]
     ]
-    return {"results": listed(results)} if results else {}
+    return {"results": list_pages(results)} if results else {}
 
 
 SOURCE = rest(

@@ -39,7 +39,7 @@ def derive(fields: Mapping[str, Any], moment: datetime) -> Derived:
     return {"total": (len(fields["results"]), "results")} if "results" in fields else {}
 
 
-def cut(answer: dict[str, Any], limit: int) -> dict[str, Any]:
+def cut_results(answer: dict[str, Any], limit: int) -> dict[str, Any]:
     """Return the answer with its first `limit` results; `total` stays as the engines report it."""
     return answer | {"results": answer["results"][:limit]} if "results" in answer else answer
 

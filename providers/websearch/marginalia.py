@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 from providers.sources.base import Context, Evidence, Fields, Query, RemoteSource, RemoteSpec, json_answer
-from providers.websearch.pages import listed, page
+from providers.websearch.pages import list_pages, page
 from settings import Rate
 
 _COUNT = 20
@@ -26,7 +26,7 @@ async def fetch(query: Query, context: Context) -> Any:
 def parse(raw: Any) -> Fields:
     """Read an answer."""
     results = [page(one["title"], one["url"], one.get("description")) for one in raw["results"]]
-    return {"results": listed(results)} if results else {}
+    return {"results": list_pages(results)} if results else {}
 
 
 SOURCE = RemoteSource(

@@ -33,6 +33,6 @@ def plain(text: str) -> str:
     return " ".join(html.unescape(_TAG.sub("", text)).split())
 
 
-def listed(pages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def list_pages(pages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the pages with a web address; some engines list other items among them."""
     return [one for one in pages if one["url"].startswith(("https://", "http://"))]

@@ -10,7 +10,7 @@ from typing import Any
 
 from providers.sources.base import Evidence, Fields, RemoteSpec, SourceError
 from providers.sources.rest import Get, rest
-from providers.websearch.pages import listed, page
+from providers.websearch.pages import list_pages, page
 
 
 def parse(raw: Any) -> Fields:
@@ -23,7 +23,7 @@ def parse(raw: Any) -> Fields:
             raise SourceError("error", "engines_unresponsive")
         return {}
     # Releases before May 2026 report the total, or 0 if it is unknown.
-    return {"results": listed(results), "total": raw.get("number_of_results") or None}
+    return {"results": list_pages(results), "total": raw.get("number_of_results") or None}
 
 
 SOURCE = rest(

@@ -66,7 +66,7 @@ class ResealCounts:
 
 
 @contextlib.asynccontextmanager
-async def opened(database_url: str) -> AsyncGenerator[Database]:
+async def open_database(database_url: str) -> AsyncGenerator[Database]:
     """Open a database for the block; see `check_database` for the conditions."""
     await check_database(database_url)
     database = Database(database_url, name="vedette command", size=1)
@@ -79,13 +79,13 @@ async def opened(database_url: str) -> AsyncGenerator[Database]:
 
 @contextlib.asynccontextmanager
 async def _transaction(database_url: str) -> AsyncGenerator[Connection]:
-    async with opened(database_url) as database, database.transaction() as connection:
+    async with open_database(database_url) as database, database.transaction() as connection:
         yield connection
 
 
 async def open_keyring(database_url: str, settings: Settings, *, may_make_key: bool) -> Keyring:
     """Load the keyring, and check that it opens the database's values; see `models.installation.root_key`."""
-    async with opened(database_url) as database, database.connection() as connection:
+    async with open_database(database_url) as database, database.connection() as connection:
         return await root_key.open_keyring(connection, settings, may_make_key=may_make_key)
 
 
@@ -291,7 +291,7 @@ async def reseal(database_url: str, keyring: Keyring) -> dict[str, ResealCounts]
         StartError: a serving process lacks the first key, and could no longer open the values.
     """
     done: dict[str, ResealCounts] = {}
-    async with opened(database_url) as database:
+    async with open_database(database_url) as database:
         async with database.connection() as connection:
             lacking = await processes.find_lacking(connection, keyring.fingerprints[0])
         if lacking:

@@ -29,7 +29,7 @@ from database import Database
 from migrations.revisions import knows_revision
 from models.installation import backups, root_key, schema
 from sealing import Keyring, root_keys
-from services.operator.connections import masked, migrate
+from services.operator.connections import mask_password, migrate
 from settings import ExitCode, Settings, StartError
 
 _FORMAT = 1
@@ -133,12 +133,12 @@ async def back_up(
     url = _url_of(settings)
     if passphrase is not None:
         _check_passphrase(passphrase)
-    async with await Database(url, name="vedette backup", size=1).dedicated() as connection:
+    async with await Database(url, name="vedette backup", size=1).connect_dedicated() as connection:
         server = connection.info.server_version // 10_000
         found = await schema.find_schema(connection)
         keyring = await root_key.open_keyring(connection, settings)
     if found is None:
-        raise BackupError(f"The database at {masked(url)} holds no installation.", ExitCode.DATABASE)
+        raise BackupError(f"The database at {mask_password(url)} holds no installation.", ExitCode.DATABASE)
     manifest = Manifest(
         release=release,
         revision=found.revision,
@@ -158,7 +158,7 @@ async def back_up(
         raise BackupError(f"{target} cannot be written: {error.strerror}.") from None
     finally:
         staging.unlink(missing_ok=True)
-    async with await Database(url, name="vedette backup", size=1).dedicated() as connection:
+    async with await Database(url, name="vedette backup", size=1).connect_dedicated() as connection:
         await backups.note(connection, manifest.made_at)
     return manifest
 
@@ -224,12 +224,12 @@ async def restore(settings: Settings, checked: Checked, folders: Sequence[Path])
         StartError: the database is in use, or does not take the dump. It was not changed.
     """
     url = _url_of(settings)
-    async with await Database(url, name="vedette restore", size=1).dedicated() as connection:
+    async with await Database(url, name="vedette restore", size=1).connect_dedicated() as connection:
         server = connection.info.server_version // 10_000
         if await schema.find_schema(connection) is not None:
             raise BackupError(
-                f"The database at {masked(url)} holds an installation already. A backup is restored into an"
-                " empty one: name one in DATABASE_URL, or an empty data folder in VEDETTE_DATA.",
+                f"The database at {mask_password(url)} holds an installation already. A backup is restored"
+                " into an empty one: name one in DATABASE_URL, or an empty data folder in VEDETTE_DATA.",
                 ExitCode.DATABASE,
             )
     programs = find_programs(max(server, checked.manifest.postgres), folders)
@@ -237,7 +237,7 @@ async def restore(settings: Settings, checked: Checked, folders: Sequence[Path])
     if checked.keys is not None:
         _keep_keys(settings.data / "secret.key", checked.keys)
     await asyncio.to_thread(migrate, url)
-    async with await Database(url, name="vedette restore", size=1).dedicated() as connection:
+    async with await Database(url, name="vedette restore", size=1).connect_dedicated() as connection:
         await root_key.open_keyring(connection, settings)
 
 
@@ -336,7 +336,7 @@ def _expect_success(name: str, process: subprocess.Popen[bytes]) -> None:
     assert process.stderr is not None
     said = process.stderr.read().decode(errors="replace").strip()
     if process.wait() != 0:
-        raise BackupError(f"{name} failed: {masked(said) or 'it said nothing'}", ExitCode.DATABASE)
+        raise BackupError(f"{name} failed: {mask_password(said) or 'it said nothing'}", ExitCode.DATABASE)
 
 
 def _copy(source: IO[bytes], target: IO[bytes] | None) -> tuple[int, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from providers.registry import accounts, names_in_settings
-from services.operator.connections import masked
+from services.operator.connections import mask_password
 from settings import PREFIX, Rate, Settings, names, unknown_names
 
 
@@ -25,7 +25,7 @@ class Row:
 def _text(value: object) -> str | None:
     if isinstance(value, SecretStr):
         url = value.get_secret_value()
-        return masked(url) if "://" in url else "***"
+        return mask_password(url) if "://" in url else "***"
     if isinstance(value, Rate):
         return f"{value.requests}/{value.seconds}"
     if isinstance(value, tuple):

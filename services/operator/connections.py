@@ -25,7 +25,7 @@ _PASSWORD = re.compile(r"(://[^:/@\s]*:).*(@)|(\bpassword=)('[^']*'|[^\s&]+)", r
 _NOT_ENCODED = re.compile(r"://[^@]*[/\s@].*@", re.DOTALL)
 
 
-def masked(url: str) -> str:
+def mask_password(url: str) -> str:
     """Return a connection URL without its password."""
     return _PASSWORD.sub(lambda found: f"{found[1] or found[3]}***{found[2] or ''}", url)
 
@@ -45,15 +45,15 @@ async def check_database(url: str) -> None:
         if _NOT_ENCODED.search(url.partition("?")[0]):  # the reason could show a part of a password
             reason = "an @, a / or a space in a user name or password is written %40, %2F or %20"
         raise StartError(
-            f"The database at {masked(url)} cannot be used (DATABASE_URL): {masked(reason)}",
+            f"The database at {mask_password(url)} cannot be used (DATABASE_URL): {mask_password(reason)}",
             ExitCode.DATABASE,
         ) from None
     found = connection.info.server_version // 10_000
     await connection.close()
     if found < _LEAST_POSTGRES:
         raise StartError(
-            f"The database at {masked(url)} is Postgres {found} (DATABASE_URL): {_LEAST_POSTGRES} or newer is"
-            " needed.",
+            f"The database at {mask_password(url)} is Postgres {found} (DATABASE_URL): {_LEAST_POSTGRES} or"
+            " newer is needed.",
             ExitCode.DATABASE,
         )
 
@@ -68,7 +68,7 @@ async def check_schema(url: str) -> None:
     from migrations.revisions import schema_problem
     from models.installation.schema import find_schema
 
-    async with await Database(url, name="vedette start", size=1).dedicated() as connection:
+    async with await Database(url, name="vedette start", size=1).connect_dedicated() as connection:
         problem = schema_problem(await find_schema(connection))
     if problem:
         raise StartError(problem, ExitCode.DATABASE)
@@ -90,10 +90,10 @@ def migrate(url: str) -> None:
     except CommandError as error:
         reason = f"its schema is not one of this release ({error})"
     except (SQLAlchemyError, psycopg.Error) as error:
-        reason = masked(str(error).strip().splitlines()[0])
+        reason = mask_password(str(error).strip().splitlines()[0])
     else:
         return
-    raise StartError(f"The database at {masked(url)} cannot be migrated: {reason}", ExitCode.DATABASE)
+    raise StartError(f"The database at {mask_password(url)} cannot be migrated: {reason}", ExitCode.DATABASE)
 
 
 async def check_temporal(settings: Settings) -> None:

@@ -48,7 +48,7 @@ async def plan_migration(url: str) -> list[PlannedMigration]:
     Raises:
         StartError: this release does not work with the schema, and no migration of it mends that.
     """
-    async with await Database(url, name="vedette plan", size=1).dedicated() as connection:
+    async with await Database(url, name="vedette plan", size=1).connect_dedicated() as connection:
         found = await find_schema(connection)
         pending = list_pending(found)
         if not pending and (problem := schema_problem(found)):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from models.errors import FieldError, Invalid
 from models.runs import builds
 from models.runs.builds import WHOLE_SHARE, BuildState, BuildStatus
-from services.operator.administration import opened
+from services.operator.administration import open_database
 
 
 async def list_builds(database_url: str) -> list[BuildStatus]:
     """Return the newest builds with their workers, the newest first."""
-    async with opened(database_url) as database, database.connection() as connection:
+    async with open_database(database_url) as database, database.connection() as connection:
         return await builds.list_builds(connection)
 
 
@@ -22,7 +22,7 @@ async def set_state(
     Raises:
         Invalid: no worker of this build has ever started here.
     """
-    async with opened(database_url) as database, database.connection() as connection:
+    async with open_database(database_url) as database, database.connection() as connection:
         if not await builds.set_state(connection, name, state, share):
             known = ", ".join(one.name for one in await builds.list_builds(connection))
             message = f"No worker of the build {name!r} has started here. Known builds: {known}."

@@ -8,7 +8,7 @@ from models import audit
 from models.accounts import accounts, sign_in_links
 from models.audit import Target
 from models.errors import FieldError, Invalid
-from services.operator.administration import find_account, opened, operator
+from services.operator.administration import find_account, open_database, operator
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ async def make_link(database_url: str, address: str, email: str | None) -> MadeL
     Raises:
         Invalid: there is no such account.
     """
-    async with opened(database_url) as database, database.transaction() as connection:
+    async with open_database(database_url) as database, database.transaction() as connection:
         account = await find_account(connection, email) if email else await accounts.find_first(connection)
         if account is None:
             raise Invalid([FieldError("/account", "not_found", "There is no account yet.")])

@@ -169,7 +169,7 @@ class Carriers:
                 connection, NewAccount(f"{uuid4().hex}@example.com", "-", credits=100)
             )
             actor = Actor(account.id, "system", name="test")
-            await secrets.put(connection, self._keyring, actor, "TOKEN", "value")
+            await secrets.put_secret(connection, self._keyring, actor, "TOKEN", "value")
         return account.id
 
     async def _resume(self, run_id: UUID, definition: JSONObject) -> None:

@@ -209,7 +209,9 @@ async def with_secret(
     """A workflow whose first call needs a secret, which is read when it begins."""
     account_id = await new_account()
     async with database.transaction() as connection:
-        await secrets.put(connection, keyring, Actor(account_id, "system", name="test"), "TOKEN", "value")
+        await secrets.put_secret(
+            connection, keyring, Actor(account_id, "system", name="test"), "TOKEN", "value"
+        )
     headers = {"X-Key": "{{ secrets.TOKEN }}"}
     return await new_target(
         [webhook(url, headers=headers), transform("end", "'done'")], account_id=account_id

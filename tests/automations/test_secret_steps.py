@@ -140,7 +140,9 @@ async def test_a_secret_whose_key_is_lost_ends_the_run_and_is_logged(
     await person.key.post(SECRETS, json=made)
     async with database.transaction() as connection:
         actor = Actor(person.account.id, "system", name="test")
-        await secrets.put(connection, Keyring(["another key, that is lost by now"]), actor, "LOST", VALUE)
+        await secrets.put_secret(
+            connection, Keyring(["another key, that is lost by now"]), actor, "LOST", VALUE
+        )
     view = await run(
         person, webhook(receiver.url, headers={"X-Key": "{{ secrets.LOST }}"}), transform("end", "'never'")
     )

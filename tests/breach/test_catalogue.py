@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.breach.catalogue import DATASET, build, opened
+from providers.breach.catalogue import DATASET, build, open_catalogue
 from providers.breach.exposed import usual
 from providers.breach.kind import KIND
 from providers.datasets import installed
@@ -58,7 +58,7 @@ def catalogue(folder: Path, others: int = 500) -> Mapping[str, Path]:
 def test_a_breach_is_known_by_its_name_its_title_and_a_domain_that_is_its_own(
     name: str, title: str | None, tmp_path: Path
 ) -> None:
-    assert opened(catalogue(tmp_path)).title(name) == (title or name)
+    assert open_catalogue(catalogue(tmp_path)).title(name) == (title or name)
 
 
 @pytest.mark.parametrize("others", [0, 10])

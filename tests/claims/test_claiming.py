@@ -415,7 +415,7 @@ async def test_a_claim_with_a_mark_reads_no_row_that_was_claimed_before_it(
     """Though a snapshot sees them still, so that they stay in the index."""
     target, marks = await new_target(), LowWater()
     marks.marks()
-    old = await database.dedicated()
+    old = await database.connect_dedicated()
     async with old:
         await old.execute("begin isolation level repeatable read")
         await old.execute("select count(*) from run_work")

@@ -78,7 +78,7 @@ class Story:
 
     async def block(self) -> None:
         """Hold a row, so that statements stop after their snapshot is taken."""
-        self.blocker = await self.database.dedicated()
+        self.blocker = await self.database.connect_dedicated()
         await self.blocker.execute("begin")
         run_id = self.chance.choice(self.carried.run_ids)
         held, value = self.chance.choice(
@@ -167,7 +167,7 @@ class Story:
 
     async def _begin(self, do: Callable[[Connection], Awaitable[None]]) -> None:
         """Begin, and go on with the story when it is done or waits for a lock."""
-        connection = await self.database.dedicated()
+        connection = await self.database.connect_dedicated()
 
         async def work() -> None:
             async with connection:

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.documents import NoDocument, place_of, read_document, written
+from cli.documents import NoDocument, place_of, read_document, write_yaml
 from cli.errors import BadInput
 from cli.workflows import read_input
 
@@ -27,7 +27,7 @@ JSON = st.recursive(
 @settings(max_examples=40)
 @given(st.dictionaries(TEXTS, JSON, min_size=1, max_size=4))
 def test_what_is_written_is_read_as_the_same(value: dict[str, Any]) -> None:
-    assert read_document("x", written(value).encode()).value == value
+    assert read_document("x", write_yaml(value).encode()).value == value
 
 
 @settings(max_examples=40)

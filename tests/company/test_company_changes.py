@@ -11,7 +11,7 @@ from database import Database
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
 from providers.lookup.questions import LookupOptions
-from providers.lookup.replay import editions, said
+from providers.lookup.replay import collect_said, editions
 from providers.lookup.result import LookupResult
 from sealing import Keyring
 from settings import Settings
@@ -62,11 +62,11 @@ async def test_who_cannot_be_told_from_others_for_want_of_a_source_has_not_been_
 ) -> None:
     for name in ("wikidata", "sec", "gleif"):
         servers.say(name, "ok")
-    assert said((await search(lookups)).outcomes).keys() == {"wikidata", "sec", "gleif"}
+    assert collect_said((await search(lookups)).outcomes).keys() == {"wikidata", "sec", "gleif"}
     del servers.exchanges["wikidata"]
     part = await search(lookups)
     assert part.data["candidates"]
-    assert not said(part.outcomes)
+    assert not collect_said(part.outcomes)
 
 
 async def test_a_source_that_speaks_of_the_same_company_again_speaks_in_the_same_edition(
@@ -76,10 +76,10 @@ async def test_a_source_that_speaks_of_the_same_company_again_speaks_in_the_same
         servers.say(name, "ok")
     servers.say("gleif", "empty")
     whole, again = await search(lookups), await search(lookups)
-    assert said(again.outcomes)["sec"] == said(whole.outcomes)["sec"]
+    assert collect_said(again.outcomes)["sec"] == collect_said(whole.outcomes)["sec"]
     assert editions(again.outcomes)["sec"] == editions(whole.outcomes)["sec"]
     del servers.exchanges["wikidata"]
-    assert not said((await search(lookups)).outcomes), "which company is meant, nobody can tell now"
+    assert not collect_said((await search(lookups)).outcomes), "which company is meant, nobody can tell now"
 
 
 async def test_a_company_is_no_candidate_any_more_only_where_all_have_been_heard(
@@ -88,8 +88,8 @@ async def test_a_company_is_no_candidate_any_more_only_where_all_have_been_heard
     servers.say("wikidata", "two_of_one_name")
     servers.say("sec", "ok")[0]["body"] = {}
     servers.say("gleif", "empty")
-    assert said((await search(lookups)).outcomes)["wikidata"]["candidates"]
+    assert collect_said((await search(lookups)).outcomes)["wikidata"]["candidates"]
     del servers.exchanges["gleif"]
     part = await search(lookups)
     assert part.data["candidates"]
-    assert "wikidata" not in said(part.outcomes)
+    assert "wikidata" not in collect_said(part.outcomes)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from providers.company.identity import WantedCompany
-from providers.company.sec import SearchResult, indexed, parse
+from providers.company.sec import SearchResult, index_companies, parse
 from tests.api_server import Api
 from tests.company.fixture_servers import Servers
 
@@ -232,7 +232,7 @@ def test_a_company_with_several_securities_is_listed_once() -> None:
         str(number): {"cik_str": 42, "ticker": ticker, "title": "Example Corp /NV/"}
         for number, ticker in enumerate(("EX", "EX-PA"))
     }
-    index = indexed(rows)
+    index = index_companies(rows)
     assert index == {"example": [("0000000042", "Example Corp")]}
     candidates = parse(SearchResult(WantedCompany("Example Corp"), index["example"]))["candidates"]
     assert [(one["cik"], one["score"]) for one in candidates] == [("0000000042", 0.9)]

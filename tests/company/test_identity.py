@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from models.errors import Invalid
-from providers.company.identity import Company, WantedCompany, by, candidate, likeness, normalise, resolve
+from providers.company.identity import Company, WantedCompany, ask_by, candidate, likeness, normalise, resolve
 from providers.sources.base import Query
 
 
@@ -193,6 +193,6 @@ def test_no_more_than_ten_candidates_are_given() -> None:
 
 def test_a_source_is_asked_about_a_company_by_the_id_that_it_knows() -> None:
     company = Query("company", "cik:1 lei:2", Company(cik="1", lei="2"))
-    assert by("lei")(company) == Query("company", "lei:2", company.value)
+    assert ask_by("lei")(company) == Query("company", "lei:2", company.value)
     search = Query("company", "Amber", WantedCompany("Amber"))
-    assert by("lei")(search) == search
+    assert ask_by("lei")(search) == search

@@ -9,7 +9,7 @@ import pytest
 from fastapi import APIRouter
 
 from api.app import create_app
-from api.deps import Caller, ServicesDep, authorised
+from api.deps import Caller, ServicesDep, require_scope
 from api.http.strict_route import StrictRoute
 from models.credits import credits
 from models.credits.credits import Booking
@@ -21,7 +21,9 @@ router = APIRouter(route_class=StrictRoute)
 
 
 @router.post("/api/spend/{amount}")
-async def spend(amount: int, caller: Annotated[Caller, authorised("lookups")], services: ServicesDep) -> int:
+async def spend(
+    amount: int, caller: Annotated[Caller, require_scope("lookups")], services: ServicesDep
+) -> int:
     async with services.database.connection() as connection:
         key = caller.credential_id if caller.kind == "key" else None
         change = await credits.charge(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers.darkweb.hackishness import hackishness
-from providers.darkweb.kind import cut
+from providers.darkweb.kind import cut_page
 from providers.darkweb.mentions import mention
 
 LEAK = {"name": "x", "host": None, "actors": [], "affected_records": None}
@@ -48,4 +48,4 @@ def test_a_score_is_from_0_to_1_and_always_the_same(body: str, leaked: bool) -> 
 
 def test_every_mention_of_a_page_has_a_score_whatever_the_source_kept() -> None:
     old = mention("x", title="A dump", body=None) | {"hackishness": None}
-    assert [one["hackishness"] for one in cut({"results": [old]}, 0, None)["results"]] == [0.15]
+    assert [one["hackishness"] for one in cut_page({"results": [old]}, 0, None)["results"]] == [0.15]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.errors import Invalid
-from providers.darkweb.kind import cost, cut, normalise
+from providers.darkweb.kind import cost, cut_page, normalise
 from providers.darkweb.mentions import has_query, iso_timestamp, mention
 from providers.darkweb.redaction import redact
 
@@ -151,7 +151,7 @@ def mentions(count: int) -> dict[str, Any]:
 def test_a_page_has_the_latest_mentions_first(
     count: int, offset: int, first: str | None, size: int, credits: int
 ) -> None:
-    page = cut(mentions(count), offset, None)
+    page = cut_page(mentions(count), offset, None)
     assert (page["total"], page["result_count"], len(page["results"])) == (count, size, size)
     assert (page["results"][0]["title"] if size else None) == first
     assert cost(page) == credits
@@ -161,13 +161,13 @@ def test_hits_without_the_query_come_last_and_count_as_nothing() -> None:
     fields = mentions(3)
     fields["results"][2]["matched"] = False
     fields["total"] = 2
-    page = cut(fields, 0, None)
+    page = cut_page(fields, 0, None)
     assert [(one["title"], one["matched"]) for one in page["results"]] == [
         ("001", True), ("000", True), ("002", False),
     ]  # fmt: skip
     assert (page["total"], page["result_count"], cost(page)) == (2, 2, 1)
-    assert cost(cut(fields, 2, None)) == 0
-    assert len(cut(fields, 0, 1000)["results"]) == 2
+    assert cost(cut_page(fields, 2, None)) == 0
+    assert len(cut_page(fields, 0, 1000)["results"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -197,10 +197,10 @@ def test_what_a_text_must_have_to_match(query: str, sort: str, text: str, found:
 
 
 def test_the_total_is_the_greatest_that_a_source_tells_and_no_less_than_what_is_there() -> None:
-    assert cut(mentions(3) | {"total": 900}, 0, None)["total"] == 900
-    assert cut(mentions(3) | {"total": 2}, 0, None)["total"] == 3
+    assert cut_page(mentions(3) | {"total": 900}, 0, None)["total"] == 900
+    assert cut_page(mentions(3) | {"total": 2}, 0, None)["total"] == 3
 
 
 def test_a_total_is_always_a_number() -> None:
-    assert cut({}, 0, None)["total"] == 0
-    assert cut({"total": 0}, 0, None)["total"] == 0
+    assert cut_page({}, 0, None)["total"] == 0
+    assert cut_page({"total": 0}, 0, None)["total"] == 0

@@ -23,7 +23,7 @@ async def test_they_are_those_of_the_processes_that_live(database: Database) -> 
 async def test_those_of_the_service_are_told_from_others(database: Database, database_url: str) -> None:
     async with database.connection() as connection:
         before = await count_connections(connection)
-        async with await Database(database_url, name="vedette worker").dedicated():
+        async with await Database(database_url, name="vedette worker").connect_dedicated():
             after = await count_connections(connection)
     assert after.ours == before.ours + 1
 

@@ -72,7 +72,7 @@ async def test_a_part_that_has_stopped_hears_nothing_more(heard: Database) -> No
 async def test_sessions_have_their_parameters_without_those_of_the_connection(database_url: str) -> None:
     # PgBouncer takes none with a new connection.
     database = Database(database_url, name="tests", parameters={"lock_timeout": "1s"})
-    async with await database.dedicated(parameters={"synchronous_commit": "off"}) as connection:
+    async with await database.connect_dedicated(parameters={"synchronous_commit": "off"}) as connection:
         cursor = await connection.execute(
             "select name, setting, source from pg_settings"
             " where name in ('statement_timeout', 'synchronous_commit', 'TimeZone')"

@@ -55,7 +55,7 @@ async def test_a_server_that_refuses_is_asked_by_one_at_a_time_and_by_all_once_i
         async def connect() -> None:
             while True:
                 try:
-                    connection = await database.dedicated()
+                    connection = await database.connect_dedicated()
                 except psycopg.OperationalError:
                     continue
                 await connection.close()

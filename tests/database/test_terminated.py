@@ -87,7 +87,7 @@ async def test_a_server_that_only_greets_is_away(database_url: str, monkeypatch:
     monkeypatch.setitem(database_module._CONNECTING, "connect_timeout", 2)
     async with ending(database_url, [], silent=True) as url:
         with pytest.raises(psycopg.errors.ConnectionTimeout):
-            await Database(url, name="greeted").dedicated()
+            await Database(url, name="greeted").connect_dedicated()
 
 
 async def test_another_internal_error_stays_one(database: Database) -> None:

@@ -76,11 +76,11 @@ def test_a_page_has_the_name_of_its_file_its_heading_and_its_first_sentence(gard
     "name", ["roses", "", "../watering", "watering.md", "WATERING", "schema", "/etc/passwd"]
 )
 def test_what_is_no_page_is_not_read(garden: Documentation, name: str) -> None:
-    assert garden.read(name) is None
+    assert garden.read_page(name) is None
 
 
 def test_of_a_link_that_leaves_the_folder_only_the_text_is_given(garden: Documentation) -> None:
-    assert "Fill a [can](cans.md#sizes), or see the code." in (garden.read("watering") or "")
+    assert "Fill a [can](cans.md#sizes), or see the code." in (garden.read_page("watering") or "")
 
 
 def test_a_page_of_a_folder_has_its_path_as_name_and_keeps_links_within_the_documentation(
@@ -88,11 +88,11 @@ def test_a_page_of_a_folder_has_its_path_as_name_and_keeps_links_within_the_docu
 ) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "hoses.md").write_text("# Hoses\n\nSee [cans](../cans.md), [code](../../can.py).\n")
-    assert Documentation(tmp_path).read("tools/hoses") == "# Hoses\n\nSee [cans](../cans.md), code.\n"
+    assert Documentation(tmp_path).read_page("tools/hoses") == "# Hoses\n\nSee [cans](../cans.md), code.\n"
 
 
 def test_a_section_is_read_with_those_below_it(garden: Documentation) -> None:
-    text = garden.read("watering", "by-hand") or ""
+    text = garden.read_page("watering", "by-hand") or ""
     assert text.startswith("## By hand\n")
     assert "# not a heading" in text
     assert text.endswith("Evenings are best for tomatoes.\n\n")
@@ -110,7 +110,7 @@ def test_a_section_is_read_with_those_below_it(garden: Documentation) -> None:
 def test_a_section_is_found_by_the_anchor_that_markdown_gives_it(
     garden: Documentation, anchor: str, text: str | None
 ) -> None:
-    assert garden.read("watering", anchor) == text
+    assert garden.read_page("watering", anchor) == text
 
 
 @pytest.mark.parametrize(
@@ -196,4 +196,4 @@ def test_links_of_the_changelog_and_the_security_policy_lead_to_what_there_is(fi
     for path, anchor in links:
         assert (FOLDER.parent / path).exists(), path
         if anchor:
-            assert documentation.read(Path(path).stem, anchor), f"{path}#{anchor}"
+            assert documentation.read_page(Path(path).stem, anchor), f"{path}#{anchor}"

@@ -409,8 +409,8 @@ def test_what_is_no_bootstrap_file_is_a_bad_response(told: Any) -> None:
 
 def test_no_address_is_used_while_one_of_them_leads_inside() -> None:
     public, private = ip_address("8.8.8.8"), ip_address("10.0.0.1")
-    assert nameservers.checked([public], ()) == public
-    assert nameservers.checked([], ()) is None
+    assert nameservers.choose_public([public], ()) == public
+    assert nameservers.choose_public([], ()) is None
     with pytest.raises(SourceError):
-        nameservers.checked([public, private], ())
-    assert nameservers.checked([private], (ip_network("10.0.0.0/8"),)) == private
+        nameservers.choose_public([public, private], ())
+    assert nameservers.choose_public([private], (ip_network("10.0.0.0/8"),)) == private

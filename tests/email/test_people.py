@@ -130,7 +130,7 @@ def test_what_a_source_has_already_found_apart_stays_so() -> None:
 
 @pytest.mark.parametrize("field", ["company", "socials.twitter", "bio", "other_people", "role", "socials"])
 def test_for_what_is_personal_all_who_know_names_are_asked(field: str) -> None:
-    needed = KIND.needed([field])
+    needed = KIND.find_needed([field])
     assert {"name", "first_name", "last_name"} <= needed
 
 

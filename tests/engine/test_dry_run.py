@@ -11,7 +11,7 @@ from engine.driver import RunEnd
 from engine.dry_run import MAX_CALLS, DryRun, DryRunResult, OutsideAnswers
 from engine.state import RunInput
 from language.definition import Definition
-from language.delays import written
+from language.delays import write_time
 from language.records import INLINE_BYTES, StepError
 from language.steps import LookupStep
 from models.identifiers import new_id
@@ -146,8 +146,8 @@ def test_delays_pass_at_once_whether_short_or_long_and_side_by_side() -> None:
     assert result.ended.error is None
     until = {name: output for name, (_, output) in outcome(result).items()}
     assert until["after"] == [
-        written(NOW + timedelta(seconds=5)),
-        written(NOW + timedelta(days=30)),
+        write_time(NOW + timedelta(seconds=5)),
+        write_time(NOW + timedelta(days=30)),
     ]
     assert until["then"]["until"] > until["long"]["until"]
     assert until["past"] == {"until": "2026-03-20T00:00:00Z"}
@@ -296,7 +296,7 @@ EMIT = {"id": "tell", "type": "emit", "config": {"event": "workflow.alert", "dat
 
 def test_what_others_would_bring_is_a_sample_that_says_so() -> None:
     result = dry_run([WAIT, CHILD, REMEMBER, EMIT], "x")
-    at = written(NOW)
+    at = write_time(NOW)
     assert [(record.input, record.output) for record in result.records] == [
         (
             {"timeout": 60, "on_timeout": "continue"},

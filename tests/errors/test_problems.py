@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from api.app import create_app
-from api.deps import Caller, Id, ServicesDep, authorised, needs_engine
+from api.deps import Caller, Id, ServicesDep, needs_engine, require_scope
 from api.http.json_body import MAX_BODY_BYTES
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
@@ -82,7 +82,7 @@ async def engine(services: ServicesDep) -> None:
 
 
 @router.get("/things/{id}")
-async def thing(id: Id, caller: Annotated[Caller, authorised("lookups")]) -> None:
+async def thing(id: Id, caller: Annotated[Caller, require_scope("lookups")]) -> None:
     raise NotFound(f"thing {id}")
 
 

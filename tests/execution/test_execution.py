@@ -139,7 +139,7 @@ class Hands:
     def _begin(self, held: HeldShift, run: ClaimedRun, recorded: run_loading.Recorded) -> asyncio.Task[Any]:
         given = RunInput(
             run.run_id, START, run.trigger, run.request, run.size, run.size > INLINE_BYTES,
-            recorded.done(), recorded.items_done(), read_progress(run.progress),
+            recorded.parse_steps(), recorded.items_done(), read_progress(run.progress),
         )  # fmt: skip
         driver = Driver(self.plan, given, {"id": str(NAMESPACE), "name": self.name})
 

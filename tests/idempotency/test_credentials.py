@@ -19,7 +19,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 
 from api.app import create_app
-from api.deps import AGENT_PREFIX, Authorisation, Caller, authorised
+from api.deps import AGENT_PREFIX, Authorisation, Caller, require_scope
 from api.http.idempotency import Idempotent
 from api.http.strict_route import StrictRoute
 from database import Database
@@ -38,12 +38,12 @@ router = APIRouter(route_class=StrictRoute)
 
 
 @router.post("/api/for-sessions", dependencies=[Idempotent])
-async def for_sessions(caller: Annotated[Caller, authorised("credits", session_only=True)]) -> str:
+async def for_sessions(caller: Annotated[Caller, require_scope("credits", session_only=True)]) -> str:
     return str(new_id())
 
 
 @router.post("/api/for-anyone", dependencies=[Idempotent])
-async def for_anyone(caller: Annotated[Caller, authorised(None)]) -> str:
+async def for_anyone(caller: Annotated[Caller, require_scope(None)]) -> str:
     return str(new_id())
 
 

@@ -14,9 +14,9 @@ import pytest
 from fastapi import APIRouter, Request, Response
 
 from api.app import create_app
-from api.deps import Caller, ServicesDep, authorised
+from api.deps import Caller, ServicesDep, require_scope
 from api.http.idempotency import Idempotent, NotIdempotent, claim_of
-from api.http.limits import limited
+from api.http.limits import limit_requests
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from database import Database
@@ -27,7 +27,7 @@ from models.identifiers import new_id
 from settings import Rate, Settings
 from tests.api_server import Api, serving
 
-CALLER = Annotated[Caller, authorised("lookups")]
+CALLER = Annotated[Caller, require_scope("lookups")]
 ERRORS: dict[str, Exception] = {
     "402": InsufficientCredits(1, 0),
     "404": NotFound("thing"),
@@ -88,7 +88,7 @@ async def pay(request: Request, caller: CALLER, services: ServicesDep) -> int:
     return change.balance
 
 
-@router.post("/api/limited", dependencies=[Idempotent, limited("lookups")])
+@router.post("/api/limited", dependencies=[Idempotent, limit_requests("lookups")])
 async def limited_work(caller: CALLER) -> str:
     return str(new_id())
 

@@ -79,7 +79,7 @@ async def test_two_processes_with_the_same_keys_in_opposite_orders_wait_and_do_n
     target = await new_target()
     theirs = RunRequest(target, "webhook", "theirs", dedupe_key="b")
     ours = [RunRequest(target, "webhook", "ours", dedupe_key=key) for key in "cba"]
-    async with await database.dedicated() as other, other.transaction():
+    async with await database.connect_dedicated() as other, other.transaction():
         await acceptance.accept(other, [theirs])
         waiting = asyncio.create_task(accept_together(database, UnfinishedRuns(1000), ours))
         await eventually(lambda: waits_for_a_lock(database), what="the group waits")

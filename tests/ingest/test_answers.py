@@ -142,7 +142,7 @@ async def test_where_the_pool_cannot_render_it_the_run_is_told_to_be_done(
         raise WorkLost
 
     monkeypatch.setattr(responding, "INLINE_NODES", 0)
-    monkeypatch.setattr(api.services.event_checks, "pooled", lost)
+    monkeypatch.setattr(api.services.event_checks, "run_in_pool", lost)
     answer = await send(api, await workflow(person, respond={"body": "{{ trigger }}"}), 5)
     assert (answer.json()["status"], answer.json()["error"]["code"]) == ("completed", "respond_failed")
 

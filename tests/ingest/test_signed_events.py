@@ -273,7 +273,7 @@ async def test_events_signed_with_an_empty_key_from_before_are_refused_and_the_o
     url = await signed_workflow(person, "standard-webhooks")
     system = Actor(person.account.id, "system")
     async with api.services.database.transaction() as connection:
-        await secrets.put(connection, api.services.keyring, system, "SIGNING", "whsec_")
+        await secrets.put_secret(connection, api.services.keyring, system, "SIGNING", "whsec_")
     moment = str(int(datetime.now(UTC).timestamp()))
     digest = hmac.digest(b"", f"m1.{moment}.{{}}".encode(), "sha256")
     headers = {

@@ -126,11 +126,11 @@ async def test_an_answer_that_cannot_be_written_fails_alone(
     fields: list[str],
 ) -> None:
     targets = addresses(3)
-    told = LookupResult.told
+    told = LookupResult.to_answer
 
     def half_a_pair(result: LookupResult, *given: Any) -> dict[str, Any]:
         return {**told(result, *given), **({"odd": "\ud800"} if result.query == targets[1] else {})}
 
-    monkeypatch.setattr(LookupResult, "told", half_a_pair)
+    monkeypatch.setattr(LookupResult, "to_answer", half_a_pair)
     job = await jobber.ended(await jobber.accept(targets, notifier, fields=fields))
     assert (job.status, job.processed_rows, job.failed_rows) == ("completed", 3, 1)

@@ -178,7 +178,7 @@ def parts(value: Any, place: str) -> Iterator[str]:
 def test_nothing_that_a_full_answer_has_is_told_of(kind: str) -> None:
     chosen = KINDS[kind]
     query = chosen.normalise(chosen.example, "")
-    outcomes = samples.added(chosen, [])
+    outcomes = samples.add_sample(chosen, [])
     answer = compose(chosen, query, outcomes, datetime(2026, 1, 1, tzinfo=UTC)).answer() | {"sample": True}
     places = [*dict.fromkeys(parts(answer, "f"))]
     assert len(places) > 10

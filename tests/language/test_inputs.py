@@ -41,7 +41,7 @@ USABLE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", USABLE)
 def test_a_usable_schema_has_no_findings_and_is_valid_json_schema(case: str) -> None:
-    assert input_schemas.read(USABLE[case], "").findings == []
+    assert input_schemas.read_schema(USABLE[case], "").findings == []
     jsonschema_rs.validator_for(USABLE[case])
 
 
@@ -92,7 +92,7 @@ UNUSABLE: dict[str, tuple[dict[str, Any], set[tuple[str, str]]]] = {
 @pytest.mark.parametrize("case", UNUSABLE)
 def test_an_unusable_schema_is_refused_with_the_place(case: str) -> None:
     schema, expected = UNUSABLE[case]
-    found = {(finding.pointer, finding.code) for finding in input_schemas.read(schema, "").findings}
+    found = {(finding.pointer, finding.code) for finding in input_schemas.read_schema(schema, "").findings}
     # Where a circle begins is a matter of taste.
     if case == "a circle":
         assert {code for _, code in found} == {"endless_reference"}
@@ -192,7 +192,7 @@ HOSTILE: dict[str, tuple[dict[str, Any], Any]] = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_check_that_would_take_too_long_is_refused(case: str) -> None:
     schema, value = HOSTILE[case]
-    assert input_schemas.read(schema, "").findings == []
+    assert input_schemas.read_schema(schema, "").findings == []
     assert refused(schema, value) == [("/input", "too_much_to_check")]
 
 

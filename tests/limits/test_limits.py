@@ -14,7 +14,7 @@ import pytest
 from fastapi import APIRouter
 
 from api.app import create_app
-from api.http.limits import limited
+from api.http.limits import limit_requests
 from api.http.strict_route import StrictRoute
 from database import Database
 from models import limits
@@ -26,7 +26,7 @@ from tests.stacks import eventually
 router = APIRouter(route_class=StrictRoute)
 
 
-@router.get("/api/counted", dependencies=[limited("lookups")])
+@router.get("/api/counted", dependencies=[limit_requests("lookups")])
 async def counted() -> str:
     return "passed"
 

@@ -20,7 +20,7 @@ from outbound.client import Outbound
 from providers.lookup.composition import Selection
 from providers.lookup.lookup import Lookups
 from providers.lookup.questions import LookupOptions
-from providers.lookup.result import LookupResult, suppressed
+from providers.lookup.result import LookupResult, is_suppressed
 from providers.registry import KINDS, lookup_fields
 from sealing import Keyring
 from settings import Settings
@@ -154,8 +154,8 @@ async def test_of_persons_who_are_suppressed_nothing_is_told_and_of_others_all(
     found, told_of = await lookups.offline_answers.find_many(kind, [person, other])
     async with database.transaction() as connection:
         await suppressions.remove(connection, keyring, person)
-    assert isinstance(found, LookupResult) and suppressed(found.outcomes) and found.credits == 0
-    assert not (isinstance(told_of, LookupResult) and suppressed(told_of.outcomes))
+    assert isinstance(found, LookupResult) and is_suppressed(found.outcomes) and found.credits == 0
+    assert not (isinstance(told_of, LookupResult) and is_suppressed(told_of.outcomes))
 
 
 async def test_a_source_in_the_network_is_left_to_who_can_ask_it_unless_it_is_not_wanted(

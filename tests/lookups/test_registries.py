@@ -126,9 +126,9 @@ def test_what_frowns_on_bulk_has_a_pace_for_each_registry(source: RemoteSource) 
 
 def test_what_a_registry_publishes_is_its_pace(settings: Settings) -> None:
     nominet = (Rate(5, 1), Rate(1000, 86_400))
-    assert rdapdomain.SOURCE.at("rdap.nominet.uk").spec.allowed(settings) == nominet
-    assert whois.SOURCE.at("whois.nic.uk").spec.allowed(settings) == nominet
-    assert whois.SOURCE.at("whois.example").spec.allowed(settings) == (Rate(12, 60),)
+    assert rdapdomain.SOURCE.bind_server("rdap.nominet.uk").spec.get_rates(settings) == nominet
+    assert whois.SOURCE.bind_server("whois.nic.uk").spec.get_rates(settings) == nominet
+    assert whois.SOURCE.bind_server("whois.example").spec.get_rates(settings) == (Rate(12, 60),)
 
 
 async def test_the_server_of_a_domain_is_that_of_its_registry(

@@ -19,7 +19,7 @@ from providers.lookup.composition import Selection, compose
 from providers.lookup.coverage import unheard_fields
 from providers.lookup.offline_answers import lack_of
 from providers.lookup.questions import LookupOptions
-from providers.lookup.result import NO_DATA, LookupResult, SourceResult, within
+from providers.lookup.result import NO_DATA, LookupResult, SourceResult, is_within
 from providers.registry import KINDS, lookup_fields
 from providers.sources import verdicts
 from providers.sources.base import RemoteSource, Source
@@ -245,10 +245,10 @@ def test_a_pruned_answer_says_the_same_as_the_whole(
     choice: tuple[Kind, list[tuple[Source, SourceResult]], str],
 ) -> None:
     kind, outcomes, field = choice
-    needed = kind.needed([field])
+    needed = kind.find_needed([field])
     unwanted = SourceResult("skipped", detail="not_wanted")
     asked = [
-        (source, outcome if any(within(path, needed) for path in source.fields) else unwanted)
+        (source, outcome if any(is_within(path, needed) for path in source.fields) else unwanted)
         for source, outcome in outcomes
     ]
     query = kind.normalise(kind.example, "")

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from api.mcp.answers import MAX_BYTES, pruned
+from api.mcp.answers import MAX_BYTES, prune_answer
 
 LONG: dict[str, dict[str, Any]] = {
     "a list": {"a": [{"n": number, "text": "x" * 50} for number in range(2_000)]},
@@ -21,7 +21,7 @@ LONG: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("case", LONG)
 def test_an_answer_has_room_whatever_is_in_it(case: str) -> None:
-    shown = pruned(LONG[case], "ask for less")
+    shown = prune_answer(LONG[case], "ask for less")
     assert len(orjson.dumps(shown)) <= MAX_BYTES
     assert "ask for less" in shown["omitted"]
 
@@ -36,10 +36,10 @@ def test_a_short_answer_loses_what_is_empty_alone() -> None:
         "h": [None, {"i": ""}],
         "j": "x",
     }
-    assert pruned(answer, "") == {"f": 0, "g": False, "h": [None, {}], "j": "x"}
+    assert prune_answer(answer, "") == {"f": 0, "g": False, "h": [None, {}], "j": "x"}
 
 
 def test_what_is_cut_is_counted() -> None:
-    shown = pruned({"rows": [{"text": "x" * 300} for _ in range(60)], "total": 60}, "")
+    shown = prune_answer({"rows": [{"text": "x" * 300} for _ in range(60)], "total": 60}, "")
     assert shown["total"] == 60
     assert shown["omitted"] == [f"rows: {len(shown['rows'])} of 60 items are shown"]

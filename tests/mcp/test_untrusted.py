@@ -8,7 +8,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from api.mcp.answers import answered
+from api.mcp.answers import make_result
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, webhook
 from tests.automations.workflows import create, post
@@ -77,14 +77,14 @@ async def test_targets_and_rows_of_files_are_marked(agent: Agent) -> None:
 def test_marks_come_first_in_the_text_and_name_only_what_is_there() -> None:
     untrusted = ["output", "steps[].output", "steps[].error", "gone"]
     answer = {"id": 1, "output": "x", "steps": [{"output": None}, {"output": 1}]}
-    result = answered(answer, untrusted=untrusted)
+    result = make_result(answer, untrusted=untrusted)
     text = text_of(result)
     assert text.startswith('{"untrusted":["output","steps[].output"],')
     assert orjson.loads(text) == result.structured_content
 
 
 def test_an_answer_of_our_own_has_no_marks() -> None:
-    assert answered({"balance": 1}, untrusted=["output"]).structured_content == {"balance": 1}
+    assert make_result({"balance": 1}, untrusted=["output"]).structured_content == {"balance": 1}
 
 
 async def test_the_server_says_what_the_marks_mean(api: Api, person: Person) -> None:

@@ -17,7 +17,7 @@ from models.monitors.comparison import Comparison, compare, value_at
 from models.monitors.forms import ComparisonRule
 from models.monitors.snapshots import Said, Snapshot, carry_over
 from providers.lookup.composition import Selection, compose
-from providers.lookup.replay import WHOLE, filled_up, said
+from providers.lookup.replay import WHOLE, collect_said, filled_up
 from providers.lookup.result import NO_DATA, NOT_ASKED, SourceResult, SourceResults
 from providers.sources.base import Fields, Source
 from providers.sources.kind import Kind
@@ -98,11 +98,11 @@ class Target:
         return silent
 
     def heard(self) -> Said:
-        return said(self.outcomes())
+        return collect_said(self.outcomes())
 
 
 def same(form: ComparisonRule, one: Any, other: Any) -> bool:
-    return form.of(one) == form.of(other)
+    return form.get_form(one) == form.get_form(other)
 
 
 def false_and_missed(target: Target, turns: int) -> tuple[int, int, int]:
@@ -178,7 +178,7 @@ def test_what_is_compared_is_the_answer_in_which_silent_sources_repeat_themselve
     assert target.last
     target.turn()
     now = target.outcomes()
-    carried = carry_over(target.last, said(now), MOMENT, EDITIONS)
+    carried = carry_over(target.last, collect_said(now), MOMENT, EDITIONS)
     query = kind.normalise(kind.example, "")
     shown = compose(kind, query, filled_up(now, target.last.said), MOMENT, Selection(limit=WHOLE))
     assert shown.data == answer(kind, carried.said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.monitors.defaults import DEFAULTS
-from models.monitors.fields import Unmatched, Watch, unmatched, watch
+from models.monitors.fields import Unmatched, Watch, find_unmatched, watch
 from providers.sources.kind import Kind
 from tests.monitors.worlds import KINDS, fields_of
 
@@ -75,7 +75,7 @@ def test_what_clocks_show_does_not_count_even_where_it_is_tracked() -> None:
 
 def test_what_every_answer_has_cannot_be_watched() -> None:
     for name in ("credits", "cached", "partial", "providers", "sources", "conflicts"):
-        assert unmatched([name], fields_of(KINDS["ip"]))
+        assert find_unmatched([name], fields_of(KINDS["ip"]))
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_members_of_objects_in_lists_have_names_too() -> None:
 )
 def test_a_name_that_matches_nothing_is_told_with_the_nearest(pattern: str, nearest: str | None) -> None:
     known = {**fields_of(KINDS["domain"]), **fields_of(KINDS["company"])}
-    found = unmatched(["dns", pattern, "*.role"], known)
+    found = find_unmatched(["dns", pattern, "*.role"], known)
     assert [one.pattern for one in found] == [pattern]
     if nearest:
         assert found == [Unmatched(pattern, nearest)]
 
 
 def test_of_many_unknown_names_the_nearest_is_looked_for_of_the_first_five() -> None:
-    found = unmatched([f"whois.registrar{n}" for n in range(6)], fields_of(KINDS["domain"]))
+    found = find_unmatched([f"whois.registrar{n}" for n in range(6)], fields_of(KINDS["domain"]))
     assert [one.nearest for one in found] == ["whois.registrar"] * 5 + [None]

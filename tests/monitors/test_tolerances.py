@@ -96,7 +96,7 @@ def far(found: Any) -> Any:
 
 def beyond(form: ComparisonRule, old: Any, new: Any) -> bool:
     """Whether two values differ by more than the tolerance of their field, worked out without its code."""
-    if form.of(old) == form.of(new):
+    if form.get_form(old) == form.get_form(new):
         return False
     numbers = [one for one in (old, new) if isinstance(one, (int, float)) and not isinstance(one, bool)]
     if len(numbers) == 2:
@@ -105,7 +105,7 @@ def beyond(form: ComparisonRule, old: Any, new: Any) -> bool:
         words = set(old.casefold().split()) ^ set(new.casefold().split())
         return not form.tolerance or len(words) > 2 * form.tolerance
     # Objects whose members are all the same but for those with a tolerance may be near each other.
-    return not form.tolerances or form_without(form).of(old) != form_without(form).of(new)
+    return not form.tolerances or form_without(form).get_form(old) != form_without(form).get_form(new)
 
 
 def form_without(form: ComparisonRule) -> ComparisonRule:
@@ -134,7 +134,7 @@ def test_of_any_two_answers_every_field_that_differs_beyond_its_tolerance_is_tol
     }
     assert differ <= told
     assert all(
-        monitored.watch[path].of(change["old"]) != monitored.watch[path].of(change["new"])
+        monitored.watch[path].get_form(change["old"]) != monitored.watch[path].get_form(change["new"])
         for path, change in (found.changes or {}).items()
     )
 
@@ -150,7 +150,7 @@ def test_with_tolerances_of_0_every_difference_is_a_change(kind: Kind, chance: r
     assert found.keys() == {
         path
         for path, form in exact_watch(kind).items()
-        if form.of(value_at(one, path)) != form.of(value_at(other, path))
+        if form.get_form(value_at(one, path)) != form.get_form(value_at(other, path))
     }
 
 

@@ -30,7 +30,7 @@ class Callers:
         await settle()
 
     async def _call(self, owner: str, name: str, end: asyncio.Event) -> None:
-        async with self.places.taken(owner):
+        async with self.places.hold(owner):
             self.begun.append(name)
             self.active[owner] += 1
             try:
@@ -74,7 +74,7 @@ async def test_an_owner_has_at_most_as_many_places_as_are_free(asked: str, activ
 
 async def test_owners_whose_calls_hang_leave_places_for_another() -> None:
     callers = Callers(ConcurrencyLimiter(512))
-    hanging = [callers.places.taken(owner) for owner in "abc" for _ in range(300)]
+    hanging = [callers.places.hold(owner) for owner in "abc" for _ in range(300)]
     tasks = [asyncio.create_task(one.__aenter__()) for one in hanging]
     await settle()
     for _ in range(40):
@@ -103,7 +103,7 @@ async def test_who_asks_for_much_gets_it_together_though_less_is_free() -> None:
     begun: list[str] = []
 
     async def call(owner: str, size: int) -> None:
-        async with places.taken(owner, size):
+        async with places.hold(owner, size):
             begun.append(f"{owner}{size}")
             await end.wait()
 
@@ -142,7 +142,7 @@ def test_whoever_asks_ends_and_gives_up_no_place_is_lost(steps: list[tuple[int, 
 async def hang(hosts: HostLimiter, host: str, verdicts: list[bool]) -> None:
     """Have calls end with these verdicts."""
     for hung in verdicts:
-        async with hosts.taken("a", host):
+        async with hosts.hold("a", host):
             hosts.note("a", host, hung=hung)
 
 
@@ -161,22 +161,22 @@ async def test_a_host_of_an_owner_that_keeps_hanging_has_fewer_places(
 ) -> None:
     hosts = HostLimiter(2)
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(hosts.taken("a", "x"))
+        await stack.enter_async_context(hosts.hold("a", "x"))
         await hang(hosts, "x", verdicts)
         for _ in range(1 if waits else 5):
-            await stack.enter_async_context(hosts.taken(owner, host))
+            await stack.enter_async_context(hosts.hold(owner, host))
         if waits:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0):
-                    await stack.enter_async_context(hosts.taken(owner, host))
+                    await stack.enter_async_context(hosts.hold(owner, host))
 
 
 async def test_a_call_that_does_not_hang_lets_all_go_that_wait() -> None:
     hosts = HostLimiter(1)
-    async with hosts.taken("a", "x"):
+    async with hosts.hold("a", "x"):
         for _ in range(3):
             hosts.note("a", "x", hung=True)
-        entered = [asyncio.create_task(hosts.taken("a", "x").__aenter__()) for _ in range(3)]
+        entered = [asyncio.create_task(hosts.hold("a", "x").__aenter__()) for _ in range(3)]
         await settle()
         assert not any(task.done() for task in entered)
         hosts.note("a", "x", hung=False)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from models.lookups.lookups import LookupAnswer
 from providers.ip.answer import IpAnswer
-from providers.sources.aggregate import declared, merge, nest, paths
+from providers.sources.aggregate import check_declared, merge, nest, paths
 from providers.sources.base import Fields, Spec, Unsure
 
 SPEC = Spec(name="a", kind="test", fields=frozenset({"x.one", "x.two"}), licence="-", attribution="-")
@@ -22,21 +22,21 @@ SPEC = Spec(name="a", kind="test", fields=frozenset({"x.one", "x.two"}), licence
 
 @pytest.mark.parametrize("unknown", [None, "", math.nan, math.inf, -math.inf])
 def test_what_is_unknown_is_left_out(unknown: Any) -> None:
-    assert declared(SPEC, {"x.one": unknown, "x.two": 2}) == ({"x.two": 2}, set(), [], {})
+    assert check_declared(SPEC, {"x.one": unknown, "x.two": 2}) == ({"x.two": 2}, set(), [], {})
 
 
 @pytest.mark.parametrize("known", [False, 0, 0.0, [], "0"])
 def test_what_is_known_to_be_nothing_is_kept(known: Any) -> None:
-    assert declared(SPEC, {"x.one": known}) == ({"x.one": known}, set(), [], {})
+    assert check_declared(SPEC, {"x.one": known}) == ({"x.one": known}, set(), [], {})
 
 
 def test_an_undeclared_field_is_dropped_and_named() -> None:
-    assert declared(SPEC, {"x.one": 1, "x.new": 2}) == ({"x.one": 1}, set(), ["x.new"], {})
+    assert check_declared(SPEC, {"x.one": 1, "x.new": 2}) == ({"x.one": 1}, set(), ["x.new"], {})
 
 
 @pytest.mark.parametrize(("value", "known"), [(Unsure(), {}), (Unsure(1), {"x.one": 1})])
 def test_what_a_source_is_unsure_of_is_named(value: Unsure, known: Fields) -> None:
-    assert declared(SPEC, {"x.one": value}) == (known, {"x.one"}, [], {})
+    assert check_declared(SPEC, {"x.one": value}) == (known, {"x.one"}, [], {})
 
 
 def test_other_fields_or_another_parser_make_another_edition() -> None:

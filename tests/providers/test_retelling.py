@@ -12,7 +12,7 @@ from models.monitors.snapshots import carry_over
 from providers.darkweb.mentions import mention
 from providers.lookup.composition import compose
 from providers.lookup.coverage import unheard_fields
-from providers.lookup.replay import editions, filled_up, retell, said
+from providers.lookup.replay import collect_said, editions, filled_up, retell
 from providers.lookup.result import NO_DATA, NOT_ASKED, SUPPRESSED, SourceResult, SourceResults
 from providers.lookup.source_status import OFF
 from providers.registry import KINDS
@@ -34,7 +34,7 @@ def outcomes(**known: SourceResult) -> SourceResults:
     "outcome", [SourceResult("ok", AMBER), SourceResult("cached", AMBER), SourceResult("empty")]
 )
 def test_a_source_has_spoken_that_has_answered(outcome: SourceResult) -> None:
-    assert said(outcomes(rdapdomain=outcome)) == {"rdapdomain": outcome.fields}
+    assert collect_said(outcomes(rdapdomain=outcome)) == {"rdapdomain": outcome.fields}
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_source_has_spoken_that_has_answered(outcome: SourceResult) -> None:
 )
 def test_a_source_that_has_not_answered_says_again_what_it_said_last(outcome: SourceResult) -> None:
     now = outcomes(rdapdomain=outcome, dns=SourceResult("ok", {"dns.a": ["192.0.2.1"]}))
-    assert said(now) == {"dns": {"dns.a": ["192.0.2.1"]}}
+    assert collect_said(now) == {"dns": {"dns.a": ["192.0.2.1"]}}
     found = compose(DOMAIN, QUERY, filled_up(now, {"rdapdomain": AMBER, "dns": {"dns.a": []}}), MOMENT)
     assert found.data["whois"]["registrar"] == "amber"
     assert found.data["dns"]["a"] == ["192.0.2.1"]
@@ -67,7 +67,9 @@ UNSURE = SourceResult(
 
 
 def test_what_a_source_could_not_find_out_is_told_as_such() -> None:
-    assert said(outcomes(dns=UNSURE)) == {"dns": {"dns.a": ["192.0.2.1"], "dns.txt": None, "dns.soa": None}}
+    assert collect_said(outcomes(dns=UNSURE)) == {
+        "dns": {"dns.a": ["192.0.2.1"], "dns.txt": None, "dns.soa": None}
+    }
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_an_answer_of_all_words_is_that_of_the_lookup() -> None:
         dns=SourceResult("ok", {"dns.a": ["192.0.2.1"]}),
         urlhaus=SourceResult("ok", {"threat.malicious": False}),
     )
-    assert retell(DOMAIN, QUERY, said(now), MOMENT).data == compose(DOMAIN, QUERY, now, MOMENT).data
+    assert retell(DOMAIN, QUERY, collect_said(now), MOMENT).data == compose(DOMAIN, QUERY, now, MOMENT).data
 
 
 def test_an_answer_of_some_words_is_as_if_no_other_source_were_set_up() -> None:
@@ -163,8 +165,8 @@ def test_a_zero_that_is_only_what_was_heard_of_changes_nothing() -> None:
     first, second = seen(found), seen(SourceResult("timeout"))
     partial = compose(kind, query, second, MOMENT)
     assert (partial.data["total"], unheard_fields(kind, partial)) == (0, {"total"})
-    before = carry_over(None, said(first), MOMENT, editions(first))
-    after = carry_over(before, said(second), MOMENT, editions(second))
+    before = carry_over(None, collect_said(first), MOMENT, editions(first))
+    after = carry_over(before, collect_said(second), MOMENT, editions(second))
     everything = watch(kind.name, known, ["*"])
     comparison = compare(before, after, everything, lambda words: retell(kind, query, words, MOMENT).data)
     assert comparison.changes is None

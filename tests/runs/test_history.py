@@ -207,9 +207,11 @@ async def test_who_reads_an_old_week_holds_up_only_its_end(database: Database, t
     async with database.connection() as connection:
         suffix = await make_week(connection, TABLES, LONG_AGO)
         run = await store(connection, target, LONG_AGO, LONG_AGO)
-        async with await database.dedicated() as dump, dump.transaction():
+        async with await database.connect_dedicated() as dump, dump.transaction():
             await dump.execute("select count(*) from runs")
-            async with await database.dedicated(parameters={"statement_timeout": "200ms"}) as impatient:
+            async with await database.connect_dedicated(
+                parameters={"statement_timeout": "200ms"}
+            ) as impatient:
                 with pytest.raises(psycopg.errors.QueryCanceled):
                     await history.drop_old(impatient, KEPT)
             await acceptance.accept(connection, [RunRequest(target, "manual", 1)])

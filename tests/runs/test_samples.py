@@ -15,7 +15,7 @@ from providers.sources.kind import Kind
 
 def answered(kind: Kind, outcomes: list[tuple[Source, SourceResult]]) -> dict[str, Any]:
     query = kind.normalise(kind.example, "/x")
-    return compose(kind, query, [*outcomes, *samples.added(kind, outcomes)], datetime.now(UTC)).answer()
+    return compose(kind, query, [*outcomes, *samples.add_sample(kind, outcomes)], datetime.now(UTC)).answer()
 
 
 # What lists alone tell, and only where it is true; what no source tells; and who was asked: nobody.
@@ -72,7 +72,7 @@ def test_a_sample_adds_only_what_a_source_that_was_not_asked_could_tell() -> Non
         (abuse, SourceResult("skipped", detail=NOT_ASKED)),
         (virustotal, SourceResult("skipped", detail="no_key")),
     ]
-    [(_, added)] = samples.added(KINDS["ip"], outcomes)
+    [(_, added)] = samples.add_sample(KINDS["ip"], outcomes)
     assert added.fields.keys() <= abuse.fields
     assert "threat.abuse_score" in added.fields
     answer = answered(KINDS["ip"], outcomes)
@@ -82,11 +82,11 @@ def test_a_sample_adds_only_what_a_source_that_was_not_asked_could_tell() -> Non
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 def test_nothing_is_added_where_no_source_is_set_up(kind: Kind) -> None:
     outcomes = [(source, SourceResult("skipped", detail="no_key")) for source in kind.sources]
-    assert samples.added(kind, outcomes) == []
+    assert samples.add_sample(kind, outcomes) == []
 
 
 def test_nothing_is_added_where_every_source_has_answered() -> None:
     outcomes: list[tuple[Source, SourceResult]] = [
         (source, SourceResult("empty", detail="suppressed")) for source in KINDS["email"].sources
     ]
-    assert samples.added(KINDS["email"], outcomes) == []
+    assert samples.add_sample(KINDS["email"], outcomes) == []

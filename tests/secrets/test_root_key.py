@@ -134,8 +134,8 @@ class TestAnInstallationFromBeforeTheCanary:
         account = (await api.person()).account
         actor = Actor(account.id, "system", name="system")
         async with database.connection() as connection:
-            await secrets.put(connection, Keyring([RIGHT]), actor, "KEPT", "value")
-            await secrets.put(connection, Keyring([chance.token_urlsafe(32)]), actor, "LOST", "value")
+            await secrets.put_secret(connection, Keyring([RIGHT]), actor, "KEPT", "value")
+            await secrets.put_secret(connection, Keyring([chance.token_urlsafe(32)]), actor, "LOST", "value")
         await forget_canary(database)
         yield
         async with database.connection() as connection:

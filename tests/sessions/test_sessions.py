@@ -134,12 +134,12 @@ async def test_the_password_changes_only_for_whoever_knows_it_and_has_a_session(
 
 async def test_tokens_that_we_did_not_sign_or_that_lack_a_claim_are_refused(api: Api) -> None:
     person = await api.person()
-    ours = api.services.keyring.derived("sessions")[0]
+    ours = api.services.keyring.derive_keys("sessions")[0]
     assert await works(api, forged(person, ours))
     for token in (
         forged(person, b"x" * 32),
         forged(person, None, algorithm="none"),
-        forged(person, api.services.keyring.derived("idempotency")[0]),
+        forged(person, api.services.keyring.derive_keys("idempotency")[0]),
         forged(person, ours * 2, algorithm="HS512"),
         forged(person, ours, exp=None),
         forged(person, ours, exp=datetime.now(UTC) - timedelta(seconds=1)),
@@ -160,7 +160,7 @@ def test_a_token_outlives_a_new_root_key_and_not_the_removal_of_its_own() -> Non
         "iss": "vedette", "aud": "vedette/api", "sub": str(uuid4()), "sid": str(uuid4()),
         "iat": datetime.now(UTC), "exp": datetime.now(UTC) + timedelta(hours=1),
     }  # fmt: skip
-    token = jwt.encode(claims, Keyring([old]).derived("sessions")[0], algorithm="HS256")
+    token = jwt.encode(claims, Keyring([old]).derive_keys("sessions")[0], algorithm="HS256")
     assert sessions.read_claims(Keyring([new, old]), token) is not None
     assert sessions.read_claims(Keyring([new]), token) is None
 

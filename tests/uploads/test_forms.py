@@ -17,7 +17,7 @@ import pytest
 from fastapi import APIRouter, Depends, Request
 
 from api.app import create_app
-from api.deps import Caller, authorised
+from api.deps import Caller, require_scope
 from api.http import json_body, multipart
 from api.http.idempotency import Idempotent
 from api.http.json_body import StrictRequest
@@ -42,7 +42,7 @@ async def given_form(request: Request) -> AsyncGenerator[Form]:
 
 @router.post(PATH, dependencies=[Idempotent])
 async def take(
-    caller: Annotated[Caller, authorised(None)], form: Annotated[Form, Depends(given_form)]
+    caller: Annotated[Caller, require_scope(None)], form: Annotated[Form, Depends(given_form)]
 ) -> dict[str, Any]:
     digest, size, largest = hashlib.sha256(), 0, 0
     async with aclosing(form.chunks()) as chunks:

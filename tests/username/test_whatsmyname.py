@@ -26,7 +26,7 @@ from providers.lookup.lookup import Lookups
 from providers.lookup.result import LookupResult
 from providers.username import hackernews, whatsmyname
 from providers.username.kind import KIND
-from providers.username.sites import DATASET, Site, build, opened
+from providers.username.sites import DATASET, Site, build, open_sites
 from sealing import Keyring
 from settings import Settings
 from tests.domain.conftest import certificate
@@ -63,7 +63,7 @@ def published(*entries: Any, others: int = 100) -> str:
 def built(folder: Path, text: str) -> list[Site]:
     with zipfile.ZipFile(folder / "download.zip", "w") as archive:
         archive.writestr("list", text)
-    return list(opened(build(folder / "download.zip", folder)))
+    return list(open_sites(build(folder / "download.zip", folder)))
 
 
 def test_an_entry_of_the_list_is_read(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ async def test_the_list_is_only_fetched_where_the_source_is_on(
         results = await fetch(settings, report=lambda _: None, datasets={DATASET.name: DATASET})
     assert [result.status for result in results] == (["installed"] if enabled else [])
     assert asked == (["/WebBreacher/WhatsMyName/main/wmn-data.json"] if enabled else [])
-    known = installed.Datasets(tmp_path / "data").get(DATASET.name, opened)
+    known = installed.Datasets(tmp_path / "data").get(DATASET.name, open_sites)
     assert (known is not None) is bool(enabled)
 
 
