@@ -10,14 +10,14 @@ from engine.plan import Plan
 from engine.state import RunState
 from language.steps import CallingStep, Step
 
-_KINDS: dict[str, CallKind] = {
+_CALL_KINDS: dict[str, CallKind] = {
     "webhook": "send", "wait": "collect", "workflow": "run_child", "remember": "remember", "emit": "emit"
 }  # fmt: skip
 
 
 def call_kind(step: Step) -> CallKind:
     """Return the kind of the calls that a step makes for its result."""
-    return _KINDS.get(step.type, "look_up")
+    return _CALL_KINDS.get(step.type, "look_up")
 
 
 class CallBuilder:

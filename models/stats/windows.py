@@ -66,7 +66,7 @@ def divide(window: str, bucket: Grain | None, now: datetime) -> Window:
     match = _WINDOW.fullmatch(window)
     length = int(match[1]) * _UNITS[match[2]] if match else timedelta(0)
     if not _SHORTEST <= length <= _LONGEST:
-        raise _invalid("window", "Give a time from 1h to 30d, such as 24h.")
+        raise _out_of_range(parameter="window", message="Give a time from 1h to 30d, such as 24h.")
     if bucket is None:
         bucket = _first_with_at_most(length, _CHOSEN_BUCKETS)
     elif _count(length, bucket) > MOST_BUCKETS:
@@ -75,7 +75,7 @@ def divide(window: str, bucket: Grain | None, now: datetime) -> Window:
             f"{_count(length, bucket):,} buckets are more than {MOST_BUCKETS}: use bucket={fitting}, or a"
             " shorter window."
         )
-        raise _invalid("bucket", message)
+        raise _out_of_range(parameter="bucket", message=message)
     width = _width(bucket)
     until = now - (now - _EPOCH) % width + width
     return Window(until - _count(length, bucket) * width, until, bucket, width)
@@ -103,5 +103,5 @@ def _width(bucket: Grain) -> timedelta:
     return int(bucket[:-1]) * _UNITS[bucket[-1]]
 
 
-def _invalid(parameter: str, message: str) -> Invalid:
-    return Invalid([FieldError("", f"invalid_{parameter}", message, parameter=parameter)])
+def _out_of_range(*, parameter: str, message: str) -> Invalid:
+    return Invalid([FieldError("", "out_of_range", message, parameter=parameter)])

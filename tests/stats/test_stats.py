@@ -198,8 +198,8 @@ async def test_what_could_not_be_written_is_written_later(database: Database) ->
 @pytest.mark.parametrize(
     ("query", "code"),
     [
-        ({"window": "40d"}, "invalid_window"),
-        ({"window": "30d", "bucket": "5m"}, "invalid_bucket"),
+        ({"window": "40d"}, "out_of_range"),
+        ({"window": "30d", "bucket": "5m"}, "out_of_range"),
         ({"bucket": "2h"}, "not_allowed"),
         ({"by": "colour"}, "not_allowed"),
         ({"windows": "1h"}, "unknown_parameter"),
