@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from api.deps import Caller, ServicesDep, require_scope
+from api.http.cursors import Limit
 from api.http.strict_route import StrictRoute
 from models.runs import approvals, resume_tokens
 from models.runs.resume_tokens import StepPosition
@@ -41,7 +42,7 @@ class Approvals(BaseModel):
 async def list_approvals(
     caller: Annotated[Caller, require_scope("workflows")],
     services: ServicesDep,
-    limit: Annotated[int, Query(ge=1, le=100, description="How many to give at most.")] = 50,
+    limit: Limit = 20,
 ) -> Approvals:
     """List the steps that wait for somebody's answer now."""
     async with services.database.connection() as connection:

@@ -17,8 +17,6 @@ locks = {
     "runs": "ShareRowExclusiveLock",
 }
 
-_COUNTED = {"insert": "new table as changed", "update": "old table as former new table as changed"}
-
 
 def upgrade() -> None:
     op.execute(
@@ -66,8 +64,8 @@ def downgrade() -> None:
 
 
 def _count_by(function: str) -> None:
-    for change, seen in _COUNTED.items():
-        op.execute(
-            f"create or replace trigger count_{change} after {change} on runs referencing {seen}"
-            f" for each statement execute function {function}()"
-        )
+    op.execute(
+        "create or replace trigger count_update after update on runs"
+        " referencing old table as former new table as changed"
+        f" for each statement execute function {function}()"
+    )

@@ -12,8 +12,8 @@ from tests.api_server import openapi_document
 # What every client of this interface expects, as its users know it.
 NUMBERED = {
     "list_workflows": "page and limit, as its users know it",
-    "list_runs": "page and limit, as the workflows that they are of",
 }
+BOTH = {"list_runs": "page and limit, as its users know it; a cursor goes on whatever is accepted meanwhile"}
 SKIPPED = {
     "list_monitor_runs": "limit and offset, as its users know it; the total says how many there are",
     "list_monitoring_runs": "as list_monitor_runs",
@@ -21,12 +21,14 @@ SKIPPED = {
     "list_monitoring_targets": "as list_monitor_runs",
     "list_run_results": "an array as its users know it; with limit or offset an object with the total",
 }
+NEWEST = {"list_approvals": "what waits now, the newest: who answers one sees the next"}
 WHOLE = {
     "list_lists": "an array, as its users know it",
     "list_targets": "an array of texts, as its users know it: 100,000 at most",
     "list_monitor_targets": "an array of texts, as list_targets",
     "list_monitors": "an account has 1,000 at most",
     "list_webhooks": "there is a bound on how many an account has",
+    "list_sessions": "they end by themselves, and an account has few",
     "list_keys": "there is a bound on how many an account has",
     "list_secrets": "there is a bound on how many an account has",
     "list_providers": "what the service is made of",
@@ -64,7 +66,7 @@ def paged(one: dict[str, Any]) -> set[str]:
 
 
 def test_a_collection_is_read_by_limit_and_cursor(collections: dict[str, dict[str, Any]]) -> None:
-    others = {*NUMBERED, *SKIPPED, *WHOLE}
+    others = {*NUMBERED, *SKIPPED, *WHOLE, *BOTH, *NEWEST}
     for name in collections.keys() - others:
         one = collections[name]
         assert paged(one) == {"limit", "cursor"}, name
@@ -74,6 +76,9 @@ def test_a_collection_is_read_by_limit_and_cursor(collections: dict[str, dict[st
 def test_the_exceptions_are_those_that_are_named(collections: dict[str, dict[str, Any]]) -> None:
     assert {name for name in collections if paged(collections[name]) == {"limit", "page"}} == NUMBERED.keys()
     assert {name for name in collections if paged(collections[name]) == {"limit", "offset"}} == SKIPPED.keys()
+    both = {name for name in collections if paged(collections[name]) == {"limit", "page", "cursor"}}
+    assert both == BOTH.keys()
+    assert {name for name in collections if paged(collections[name]) == {"limit"}} == NEWEST.keys()
     whole = {name for name in collections if not paged(collections[name])}
     assert whole == WHOLE.keys()
 

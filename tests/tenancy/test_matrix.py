@@ -216,6 +216,6 @@ async def test_listings_show_nothing_of_another_account(api: Api) -> None:
     listings = [name for name in operations() if name.startswith("GET /api/")]
     for name in listings:
         path = name.split(" ")[1]
-        if "{" not in path:
+        if "{" not in path and path != "/api/stream":  # which has no end
             text = (await stranger.key.get(path)).text
             assert not [id for id in (*ids, str(owner.account.id), owner.account.email) if id in text], name
