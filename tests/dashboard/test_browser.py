@@ -210,7 +210,7 @@ async def test_eight_tabs_all_live_on_one_connection(context: BrowserContext) ->
     for tab in tabs:
         await tab.goto("/app/workflows")
     for tab in tabs:
-        await expect(tab.get_by_role("heading", name="Workflows")).to_be_visible()
+        await expect(tab.get_by_role("heading", name="Workflows", exact=True)).to_be_visible()
 
 
 async def test_a_key_is_made_and_shown_once(page: Page) -> None:
@@ -226,11 +226,11 @@ async def test_a_key_is_made_and_shown_once(page: Page) -> None:
 async def test_signing_out_leads_to_the_sign_in_page_and_back_shows_nothing(context: BrowserContext) -> None:
     page = await context.new_page()
     await page.goto("/app/account")
-    await expect(page.get_by_role("heading", name="Keys")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Keys", exact=True)).to_be_visible()
     await page.get_by_role("button", name="Sign out").click()
-    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
     await page.go_back()
-    await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [360, 1400])
