@@ -32,7 +32,7 @@ class Amounts(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What is counted for an account: how much of a figure, of which subject, with which outcome."""
+    """A count for an account: so much of a figure, of a subject, with an outcome."""
 
     account_id: UUID
     figure: str

@@ -14,7 +14,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def read(header: str) -> str | None:
+def read_cookie(header: str) -> str | None:
     """Return our cookie's value in a `Cookie` header.
 
     Other services on this machine set cookies of any form, over which the standard library's parser
@@ -38,7 +38,7 @@ def is_kept_secure(request: Request, address: str) -> bool:
     return address.startswith("https://") or (request.url.hostname or "") in _LOOPBACK
 
 
-def put(response: Response, cookie: Cookie, *, secure: bool) -> None:
+def set_cookie(response: Response, cookie: Cookie, *, secure: bool) -> None:
     """Set the cookie of a new session."""
     response.set_cookie(
         _SECURE_NAME if secure else _PLAIN_NAME, cookie.value, expires=cookie.expires_at, path="/",
@@ -46,7 +46,7 @@ def put(response: Response, cookie: Cookie, *, secure: bool) -> None:
     )  # fmt: skip
 
 
-def take_away(response: Response, address: str) -> None:
+def delete_cookie(response: Response, address: str) -> None:
     """Delete the cookie; on https browsers then also drop what they have kept of our pages."""
     for name in (_SECURE_NAME, _PLAIN_NAME):
         response.delete_cookie(name, path="/", secure=name == _SECURE_NAME, httponly=True, samesite="strict")

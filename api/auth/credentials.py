@@ -82,7 +82,7 @@ def find_credential(headers: Iterable[tuple[bytes, bytes]]) -> Presented | None:
             found.add(Presented(token.strip().decode("latin-1")))
         elif name == b"x-api-key":
             found.add(Presented(value.strip().decode("latin-1")))
-        elif name == b"cookie" and (cookie := cookies.read(value.decode("latin-1"))):
+        elif name == b"cookie" and (cookie := cookies.read_cookie(value.decode("latin-1"))):
             found.add(Presented(cookie, is_cookie=True))
     if len(found) > 1:
         raise Problem(400, "conflicting_credentials", "Give one credential; these two differ.")

@@ -101,6 +101,10 @@ def _cut_value(value: Any, place: str, items: int, characters: int, cuts: dict[s
     return value
 
 
+# Members that answers have, and agents hardly need to know of: the list of tools has reached its size limit.
+_UNDECLARED = frozenset({"graph", "queued_at"})
+
+
 def schema_of(model: type[BaseModel]) -> JSONObject:
     """Return a JSON Schema for a tool's answer of this model: its members, all optional.
 
@@ -128,7 +132,9 @@ def _shallow(schema: JSONObject, definitions: JSONObject, depth: int) -> JSONObj
     shown = _pick_members(schema, "enum" if "enum" in schema else "type")
     if "properties" in schema and depth < _DEEPEST:
         shown["properties"] = {
-            name: _shallow(inner, definitions, depth + 1) for name, inner in schema["properties"].items()
+            name: _shallow(inner, definitions, depth + 1)
+            for name, inner in schema["properties"].items()
+            if name not in _UNDECLARED
         }
     elif "items" in schema and depth < _DEEPEST and isinstance(schema["items"], dict):
         shown["items"] = _shallow(cast(JSONObject, schema["items"]), definitions, _DEEPEST)

@@ -1,10 +1,10 @@
-"""What happened in the account, and what happens there now."""
+"""The activity of an account: the list of what happened, and the live stream."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, Field
 
@@ -23,7 +23,7 @@ _RESPONSES = {status: response for status, response in live_events.RESPONSES.ite
 
 
 class ActivityPage(BaseModel):
-    """What happened, newest first."""
+    """A page of the activity, newest first."""
 
     entries: list[ActivityView] = Field(description="What happened, of this page.")
     next_cursor: str | None = Field(
@@ -50,7 +50,7 @@ async def get_stream(
     request: Request,
     caller: Owner,
     services: ServicesDep,
-    last_event_id: Annotated[str | None, Header(description="Sent by a client that reconnects.")] = None,
+    last_event_id: live_events.LastEventId = None,
 ) -> Response:
     """Get what changes in the account as server-sent events, live: ids and states, once a second at most.
 

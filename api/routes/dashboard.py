@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
-from typing import Annotated
 from urllib.parse import parse_qs
 from uuid import UUID
 
@@ -19,7 +18,7 @@ from pydantic import Field
 from api import logins
 from api.auth import cookies
 from api.context import context_of
-from api.deps import Caller, Services, ServicesDep, actor, caller_of, require_scope
+from api.deps import Services, ServicesDep, actor, caller_of
 from api.http import limits
 from api.http.errors import status_of
 from api.http.json_body import StrictRequest
@@ -124,7 +123,7 @@ async def sign_in(request: Request, services: ServicesDep) -> Response:
             refused.headers["Retry-After"] = str(error.retry_after)
         return refused
     response = Response(status_code=303, headers={"Location": _safe_target(form.get("next", ""))})
-    cookies.put(response, cookie, secure=secure)
+    cookies.set_cookie(response, cookie, secure=secure)
     return response
 
 
@@ -140,15 +139,13 @@ async def prove(body: Proof, request: Request, caller: SessionCaller, services: 
 
 
 @router.delete("/session", status_code=204)
-async def sign_out(
-    request: Request, caller: Annotated[Caller, require_scope(None)], services: ServicesDep
-) -> Response:
+async def sign_out(request: Request, caller: SessionCaller, services: ServicesDep) -> Response:
     """End the browser's session, and have it forget our pages."""
     async with services.database.transaction() as connection:
         await sessions.end(connection, actor(request, caller), caller.credential_id)
     services.credentials.forget(str(caller.credential_id))
     response = Response(status_code=204)
-    cookies.take_away(response, services.settings.address)
+    cookies.delete_cookie(response, services.settings.address)
     return response
 
 
@@ -171,14 +168,16 @@ async def _begin(request: Request, services: Services, form: dict[str, str]) -> 
         async with services.database.transaction() as connection:
             account_id = await sign_in_links.use(connection, link)
             if account_id is not None:
-                return await _start(request, services, connection, account_id)
+                return await _start_session(request, services, connection, account_id)
         raise Forbidden("invalid_credentials", "This link was used before, or its minute is over.")
     account = await logins.check_login(services, request, form.get("email", ""), form.get("password", ""))
     async with services.database.transaction() as connection:
-        return await _start(request, services, connection, account.id)
+        return await _start_session(request, services, connection, account.id)
 
 
-async def _start(request: Request, services: Services, connection: Connection, account_id: UUID) -> Cookie:
+async def _start_session(
+    request: Request, services: Services, connection: Connection, account_id: UUID
+) -> Cookie:
     client = context_of(request.scope).client
     await known_addresses.remember(connection, account_id, limits.network_of(client))
     return await sessions.begin_in_browser(

@@ -1,4 +1,4 @@
-"""What changes in an account, as a stream of server-sent events: ids and states only."""
+"""The stream of an account: server-sent events with the ids and states of what changes."""
 
 from __future__ import annotations
 

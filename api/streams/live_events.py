@@ -54,7 +54,7 @@ _RECONNECT_MILLISECONDS = 1000
 
 
 class Source(Protocol[SeenOf]):
-    """What a stream follows."""
+    """The source of the findings that a stream tells."""
 
     async def next(self, seconds: float) -> SeenOf | None:
         """Return a new finding since the last call; None if there is none after `seconds`."""

@@ -29,7 +29,7 @@ _PURPOSE = "sessions"
 _ID_BYTES, _SECRET_BYTES = 16, 32
 _MOST_USER_AGENT = 300
 PROOF_MINUTES = 5
-"""How long a password counts as given lately in a browser's session."""
+"""The time for which a password counts as given lately in a browser's session."""
 
 
 class Session(SQLModel, table=True):

@@ -49,7 +49,7 @@ class Window(NamedTuple):
     @property
     def slots(self) -> list[Slots]:
         """The fewest stored slots that make up the window: days, and shorter ones before and after them."""
-        return list(_split(self.since, self.until, _LONGEST_FIRST))
+        return list(_split_into_slots(self.since, self.until, _LONGEST_FIRST))
 
 
 def divide(window: str, bucket: Grain | None, now: datetime) -> Window:
@@ -69,37 +69,37 @@ def divide(window: str, bucket: Grain | None, now: datetime) -> Window:
         raise _out_of_range(parameter="window", message="Give a time from 1h to 30d, such as 24h.")
     if bucket is None:
         bucket = _first_with_at_most(length, _CHOSEN_BUCKETS)
-    elif _count(length, bucket) > MOST_BUCKETS:
+    elif _count_buckets(length, bucket) > MOST_BUCKETS:
         fitting = _first_with_at_most(length, MOST_BUCKETS)
         message = (
-            f"{_count(length, bucket):,} buckets are more than {MOST_BUCKETS}: use bucket={fitting}, or a"
-            " shorter window."
+            f"{_count_buckets(length, bucket):,} buckets are more than {MOST_BUCKETS}: use bucket={fitting},"
+            " or a shorter window."
         )
         raise _out_of_range(parameter="bucket", message=message)
-    width = _width(bucket)
+    width = _width_of(bucket)
     until = now - (now - _EPOCH) % width + width
-    return Window(until - _count(length, bucket) * width, until, bucket, width)
+    return Window(until - _count_buckets(length, bucket) * width, until, bucket, width)
 
 
-def _split(since: datetime, until: datetime, grains: Sequence[Grain]) -> Iterator[Slots]:
-    width = _width(grains[0])
+def _split_into_slots(since: datetime, until: datetime, grains: Sequence[Grain]) -> Iterator[Slots]:
+    width = _width_of(grains[0])
     first, last = since + (_EPOCH - since) % width, until - (until - _EPOCH) % width
     if first < last:
         yield Slots(grains[0], first, last)
     for rest in [(since, first), (last, until)] if first <= last else [(since, until)]:
         if rest[0] < rest[1]:
-            yield from _split(*rest, grains[1:])
+            yield from _split_into_slots(*rest, grains[1:])
 
 
 def _first_with_at_most(length: timedelta, most: int) -> Grain:
-    return next(bucket for bucket in get_args(Grain) if _count(length, bucket) <= most)
+    return next(bucket for bucket in get_args(Grain) if _count_buckets(length, bucket) <= most)
 
 
-def _count(length: timedelta, bucket: Grain) -> int:
-    return -(-length // _width(bucket))
+def _count_buckets(length: timedelta, bucket: Grain) -> int:
+    return -(-length // _width_of(bucket))
 
 
-def _width(bucket: Grain) -> timedelta:
+def _width_of(bucket: Grain) -> timedelta:
     return int(bucket[:-1]) * _UNITS[bucket[-1]]
 
 

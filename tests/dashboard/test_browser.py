@@ -153,11 +153,50 @@ async def test_a_lookup_is_read_to_its_sources(page: Page) -> None:
     await expect(page.get_by_text("tor exit")).to_be_visible()
 
 
+async def test_failed_items_are_found_however_far_behind_they_stand(
+    page: Page, api: httpx.AsyncClient, called: Endpoint
+) -> None:
+    called.answer = lambda request: web.json_response(
+        {}, status=404 if '"item":130' in request["body"] else 200
+    )
+    each = {
+        "id": "each", "type": "webhook", "for_each": "trigger.items", "on_error": "continue",
+        "config": {"url": f"{called.url}/each", "body": {"item": "{{item}}"}},
+    }  # fmt: skip
+    workflow = await make(api, "One of many", each)
+    run = await start(api, workflow, {"items": list(range(150))})
+    await page.goto(f"/app/runs/{run['id']}?step=each")
+    await expect(page.locator(".items li")).to_have_count(1)
+    await expect(page.locator(".items li")).to_contain_text("item 130")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["ip", "domain", "email", "phone", "company", "breach", "validate", "username", "darkweb", "websearch"],
+)
+async def test_each_kind_of_lookup_takes_the_target_that_its_page_sends(
+    context: BrowserContext, stack: StackProcess, kind: str
+) -> None:
+    """Whatever its sources know: without them the service may say so."""
+    assert context.browser is not None
+    apart = await context.browser.new_context(base_url=stack.url)
+    await apart.add_cookies(await context.cookies())  # pyright: ignore[reportArgumentType]
+    page = await apart.new_page()
+    await page.goto(f"/app/lookup?kind={kind}")
+    field = page.get_by_label("Target")
+    await field.fill(await field.get_attribute("placeholder") or "")
+    async with page.expect_response(f"**/api/lookups/{kind}") as answered:
+        await page.get_by_role("button", name="Look up").click()
+    assert (await answered.value).status != 400, await (await answered.value).text()
+    await apart.close()
+
+
 async def test_what_strangers_write_is_shown_as_text(
     page: Page, api: httpx.AsyncClient, called: Endpoint
 ) -> None:
     said = {HOSTILE: HOSTILE, "link": "javascript:alert(1)", "other": "https://xn--e1afmkfd.example/x",
-            "__proto__": {"polluted": True}, "long": "x" * 300_000}  # fmt: skip
+            "__proto__": {"polluted": True}, "long": "x" * 300_000,
+            "omitted": {"omitted": True, "bytes": 1, "url": "http://["}}  # fmt: skip
     called.answer = lambda request: web.Response(text=json.dumps(said), content_type="application/json")
     tell = {"id": "tell", "name": HOSTILE, "type": "webhook", "config": {"url": f"{called.url}/x"}}
     workflow = await make(api, HOSTILE, tell)

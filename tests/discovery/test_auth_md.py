@@ -124,7 +124,7 @@ def test_it_has_a_title_an_introduction_and_nine_steps(page: str) -> None:
 
 def test_no_place_is_left_to_fill_in(page: str) -> None:
     assert "[[" not in page
-    assert len(page.encode()) < 11_500
+    assert len(page.encode()) < 11_000
 
 
 @pytest.mark.parametrize("named", ["", "/api", "/mcp", "/docs", "/llms.txt", "/openapi.json"])

@@ -40,7 +40,7 @@ export function Problem({ error, retry }) {
     ${problem.errors?.length > 0 &&
     html`<ul>${problem.errors.slice(0, 20).map((/** @type {any} */ one) => html`<li><code>${visible(one.pointer || one.parameter || "body")}</code>: ${visible(one.message)}</li>`)}</ul>`}
     <p class="quiet">
-      <a href=${`/errors/${encodeURIComponent(problem.code)}`} target="_blank">${visible(problem.code)}</a>
+      ${problem.type ? html`<a href=${`/errors/${encodeURIComponent(problem.code)}`} target="_blank">${visible(problem.code)}</a>` : visible(problem.code)}
       ${problem.request_id && html` · request <code>${visible(problem.request_id)}</code>`}
     </p>
     ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}

@@ -6,6 +6,7 @@ import { visible } from "../format.js";
 
 const AT_ONCE = 50;
 const LONG = 1000;
+const OURS = /^(https?:\/\/[^/]*)?\/api\/workflows\/runs\/[\w\-/.%]+$/;
 
 /** @param {{ of: unknown, depth?: number }} props */
 export function Value({ of, depth = 0 }) {
@@ -13,8 +14,9 @@ export function Value({ of, depth = 0 }) {
   if (typeof of === "string") return html`<${LongText} text=${of} />`;
   if (typeof of !== "object") return html`<span class="number">${String(of)}</span>`;
   const omitted = /** @type {any} */ (of);
-  if (omitted.omitted === true && typeof omitted.url === "string")
-    return html`<span>too large to show: ${omitted.bytes} bytes, <a href=${new URL(omitted.url, location.origin).pathname} target="_blank">read it</a></span>`;
+  // An event may have these names too: only the address of a value of ours is followed.
+  if (omitted.omitted === true && typeof omitted.url === "string" && OURS.test(omitted.url))
+    return html`<span>too large to show: ${String(omitted.bytes)} bytes, <a href=${omitted.url.replace(/^https?:\/\/[^/]*/, "")} target="_blank">read it</a></span>`;
   return html`<${Entries} of=${of} depth=${depth} />`;
 }
 

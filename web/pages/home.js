@@ -71,7 +71,7 @@ function NeedsYou() {
   for (const one of webhooks.data?.webhooks ?? [])
     if (one.disabled_reason) items.push(html`<li key=${`w${one.id}`}><${Status} of="disabled" /> ${named(one.url)}<br /><span class="quiet">${named(one.disabled_reason)}</span></li>`);
   for (const one of providers.data?.providers ?? [])
-    if (one.state === "failing") items.push(html`<li key=${`p${one.name}`}><${Status} of="failed" /> source ${named(one.name)}</li>`);
+    if (one.state === "cooling_down") items.push(html`<li key=${`p${one.name}${one.kind}`}><${Status} of="failed" /> source ${named(one.name)}<br /><span class="quiet">${named(one.reason)}</span></li>`);
   const balance = credits.data;
   if (balance && balance.balance <= balance.low_balance_threshold) items.push(html`<li key="c"><${Status} of="failed" /> <a href="/app/account">${count(balance.balance)} credits left</a></li>`);
   return html`<h2>Needs you</h2>${items.length ? html`<ul class="needs">${items}</ul>` : html`<p class="quiet">Nothing. Approvals, failing workflows, sources and endpoints that are down would stand here.</p>`}`;

@@ -14,7 +14,7 @@ const KINDS = /** @type {Record<string, { field: string, example: string, free?:
   domain: { field: "domain", example: "example.com" },
   email: { field: "email", example: "ada@example.com" },
   phone: { field: "phone", example: "+14155552671" },
-  company: { field: "domain", example: "example.com" },
+  company: { field: "company", example: "Example Bank" },
   breach: { field: "email", example: "ada@example.com", free: true },
   validate: { field: "email", example: "ada@example.com", free: true },
   username: { field: "username", example: "ada" },

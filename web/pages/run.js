@@ -1,7 +1,7 @@
 // One run: what it did when, why it failed, and doing it again.
 
 import { html, useEffect, useState } from "../vendor/preact.js";
-import { post } from "../api.js";
+import { get, post } from "../api.js";
 import { useResource } from "../resource.js";
 import { duration, visible } from "../format.js";
 import { go, setQuery } from "../router.js";
@@ -13,6 +13,7 @@ import { Waterfall } from "../components/waterfall.js";
 
 const ENDED = ["completed", "failed", "cancelled"];
 const STEPS = 200;
+const ITEMS = 50;
 
 /** @param {{ id: string, query: Record<string, string> }} props */
 export function Page({ id, query }) {
@@ -84,13 +85,35 @@ function Step({ step, run }) {
     <h3>Output</h3><${Value} of=${step.output} />`;
 }
 
+/** Read the first fifty items, or failed items: these may stand far behind. @param {string} path @param {boolean} onlyFailed */
+async function readItems(path, onlyFailed) {
+  /** @type {any[]} */
+  const found = [];
+  let cursor = null;
+  do {
+    const page = await get(path, { limit: 100, cursor });
+    found.push(...page.items.filter((/** @type {any} */ one) => !onlyFailed || one.status === "failed"));
+    cursor = page.next_cursor;
+  } while (cursor && found.length < ITEMS);
+  return found.slice(0, ITEMS);
+}
+
 /** @param {{ run: any, step: any }} props */
 function Items({ run, step }) {
   const [onlyFailed, setOnlyFailed] = useState(step.items_failed > 0);
-  const items = useResource(`/api/workflows/runs/${run.id}/steps/${encodeURIComponent(step.id)}/items`, { limit: 50, status: onlyFailed ? "failed" : undefined }, ["run"]);
-  return html`<h3>Items</h3><p>${step.items_total} in all, ${step.items_failed ?? 0} failed.
+  const [items, setItems] = useState(/** @type {any} */ ({ data: null, error: null, loading: true, reload: () => {} }));
+  const path = `/api/workflows/runs/${run.id}/steps/${encodeURIComponent(step.id)}/items`;
+  useEffect(() => {
+    let current = true;
+    const show = (/** @type {any} */ data, /** @type {any} */ error) => current && setItems({ data, error, loading: false, reload: () => setOnlyFailed(onlyFailed) });
+    readItems(path, onlyFailed).then((data) => show(data, null), (error) => show(null, error));
+    return () => {
+      current = false;
+    };
+  }, [path, onlyFailed, step.status]);
+  return html`<h3>Items</h3><p>${step.items_total} in all, ${step.items_failed ?? 0} failed; at most ${ITEMS} are shown.
       <label><input type="checkbox" checked=${onlyFailed} onChange=${() => setOnlyFailed(!onlyFailed)} /> only failed</label></p>
-    <${Loaded} of=${items}>${(/** @type {any} */ found) => html`<ul class="items">${found.items.map((/** @type {any} */ one) => html`<li key=${one.item ?? one.index}><${Status} of=${one.status ?? (one.error ? "failed" : "completed")} /> ${one.item ?? one.index} ${one.error ? visible(one.error.message ?? one.error.code) : ""}</li>`)}</ul>`}<//>`;
+    <${Loaded} of=${items}>${(/** @type {any[]} */ found) => html`<ul class="items">${found.map((one) => html`<li key=${one.item}><${Status} of=${one.status} /> item ${one.item} ${one.error ? visible(one.error.message ?? one.error.code) : ""}</li>`)}</ul>`}<//>`;
 }
 
 /** @param {{ id: string }} props */
