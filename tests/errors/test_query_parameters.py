@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 from uuid import uuid4
@@ -34,8 +35,9 @@ async def codes(person: Person, name: str, query: dict[str, str]) -> set[tuple[s
     path = re.sub(r"\{[^}]+\}", str(uuid4()), path)
     client = person.key if path.startswith("/api/agent/") else person.session
     body = {} if method in ("POST", "PUT", "PATCH") else None
-    answer = await client.request(method, path, params=query, json=body)
-    found = answer.json().get("errors", []) if answer.status_code == 400 else []
+    # The body of a stream of events has no end: only a refusal is read.
+    async with client.stream(method, path, params=query, json=body) as answer:
+        found = json.loads(await answer.aread()).get("errors", []) if answer.status_code == 400 else []
     return {(one.get("parameter"), one["code"]) for one in found}
 
 
