@@ -1,18 +1,30 @@
-"""Tools that look a target up, one for each kind."""
+"""Tools that look a target up, one for each kind: their arguments are fields of the bodies of the routes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 from mcp.types import CallToolResult
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from api.mcp.answers import make_result, schema_of
 from api.mcp.calling import Ctx, InternalClient
 from api.mcp.toolbox import Full, Key, Toolbox
+from api.schemas.lookup_bodies import (
+    CompanyQuery,
+    DarkwebQuery,
+    DomainQuery,
+    EmailQuery,
+    IpQuery,
+    PhoneQuery,
+    UsernameQuery,
+    WebSearchQuery,
+)
 from providers.breach.answer import BreachAnswer
 from providers.company.answer import CompanyAnswer
-from providers.company.kind import MOST_PEOPLE
 from providers.darkweb.answer import DarkwebAnswer
 from providers.domain.answer import DomainAnswer
 from providers.email.answer import EmailAnswer
@@ -21,7 +33,6 @@ from providers.phone.answer import PhoneAnswer
 from providers.username.answer import UsernameAnswer
 from providers.validate.answer import ValidateAnswer
 from providers.websearch.answer import WebSearchAnswer
-from providers.websearch.kind import LIMIT
 
 toolbox = Toolbox()
 
@@ -36,13 +47,71 @@ Fields = Annotated[
 ]
 
 
-async def _look_up(
-    ctx: Ctx, path: str, body: dict[str, Any], fields: list[str] | None, full: bool, key: str | None = None
-) -> CallToolResult:
-    chosen = ",".join(fields) if fields else None
-    answer = await InternalClient(ctx).post(f"/api/agent/{path}", body, key=key, fields=chosen)
-    foreign = [name for name in answer if name not in _OURS]
-    return make_result(answer if full else _essential(answer), full=full, hint=_HINT, untrusted=foreign)
+@dataclass(frozen=True)
+class _Lookup:
+    """A tool that looks a target up.
+
+    Attributes:
+        title: for people.
+        about: what models read.
+        path: the route's, below `/api/agent/`.
+        body: the route's body.
+        target: the field of the body that has the target.
+        answer: what the route answers.
+        further: the other fields of the body that are arguments, with their defaults.
+        paid: whether it costs credits, so that a call may have a key of idempotency.
+        chooses: whether `fields` may choose among the members of the answer.
+    """
+
+    title: str
+    about: str
+    path: str
+    body: type[BaseModel]
+    target: str
+    answer: type[BaseModel]
+    further: tuple[tuple[str, Any], ...] = ()
+    paid: bool = True
+    chooses: bool = True
+
+    def parameters(self) -> Iterator[Parameter]:
+        """Yield the arguments of the tool: fields of the body, and how much of the answer to give."""
+        yield self._parameter(self.target, Parameter.empty)
+        for name, default in self.further:
+            yield self._parameter(name, default)
+        if self.chooses:
+            yield _keyword("fields", Fields, None)
+        yield _keyword("full", Full, False)
+        if self.paid:
+            yield _keyword("idempotency_key", Key, None)
+
+    def _parameter(self, name: str, default: Any) -> Parameter:
+        field = self.body.model_fields[name]
+        # The target is optional in bodies that take it in either of two fields.
+        annotation: Any = str if name == self.target else field.annotation
+        described = Annotated[annotation, *field.metadata, Field(description=field.description)]
+        return _keyword(name, described, default)
+
+    async def call(
+        self,
+        ctx: Ctx,
+        *,
+        fields: list[str] | None = None,
+        full: bool = False,
+        idempotency_key: str | None = None,
+        **arguments: Any,
+    ) -> CallToolResult:
+        """Look up by the route, as any client does."""
+        body = {name: value for name, value in arguments.items() if value is not None}
+        chosen = ",".join(fields) if fields else None
+        answer = await InternalClient(ctx).post(
+            f"/api/agent/{self.path}", body, key=idempotency_key, fields=chosen
+        )
+        foreign = [name for name in answer if name not in _OURS]
+        return make_result(answer if full else _essential(answer), full=full, hint=_HINT, untrusted=foreign)
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _essential(answer: dict[str, Any]) -> dict[str, Any]:
@@ -56,135 +125,112 @@ def _essential(answer: dict[str, Any]) -> dict[str, Any]:
     return shown | {"providers": silent}
 
 
-@toolbox.tool("Look up an IP address", schema_of(IpAnswer), reads=True, outside=True)
-async def lookup_ip(
-    ip: Annotated[str, Field(description="An IPv4 or IPv6 address.")],
-    ctx: Ctx,
-    fields: Fields = None,
-    full: Full = False,
-) -> CallToolResult:
-    """Look up an IP address: location, owner, VPN, proxy or Tor use, and reports against it. Free."""
-    return await _look_up(ctx, "ip", {"ip": ip}, fields, full)
+def _declare(name: str, lookup: _Lookup) -> None:
+    """Add the tool, as if its arguments were written as those of a function."""
+
+    async def look_up(ctx: Ctx, **arguments: Any) -> CallToolResult:
+        return await lookup.call(ctx, **arguments)
+
+    look_up.__name__, look_up.__doc__ = name, lookup.about
+    look_up.__signature__ = Signature([*lookup.parameters()])  # pyright: ignore[reportFunctionMemberAccess]
+    toolbox.tool(lookup.title, schema_of(lookup.answer), reads=True, outside=True)(look_up)
 
 
-@toolbox.tool("Check an e-mail for breaches", schema_of(BreachAnswer), reads=True, outside=True)
-async def lookup_breach(
-    email: Annotated[str, Field(description="An e-mail address.")],
-    ctx: Ctx,
-    fields: Fields = None,
-    full: Full = False,
-) -> CallToolResult:
-    """Find the known data breaches that an e-mail address is in, and the exposed data. Free."""
-    return await _look_up(ctx, "breaches", {"email": email}, fields, full)
+_FEW = 10
+"""How many results an agent gets unless it asks for more: they fill its context."""
 
-
-@toolbox.tool("Validate an e-mail address", schema_of(ValidateAnswer), reads=True, outside=True)
-async def lookup_validate(
-    email: Annotated[str, Field(description="A text that may be an e-mail address.")],
-    ctx: Ctx,
-    fields: Fields = None,
-    full: Full = False,
-) -> CallToolResult:
-    """Check whether an e-mail address can receive mail, is disposable, free or a role account. Free."""
-    return await _look_up(ctx, "validate", {"email": email}, fields, full)
-
-
-@toolbox.tool("Look up an e-mail address", schema_of(EmailAnswer), reads=True, outside=True)
-async def lookup_email(
-    email: Annotated[str, Field(description="An e-mail address.")],
-    ctx: Ctx,
-    fields: Fields = None,
-    full: Full = False,
-    idempotency_key: Key = None,
-) -> CallToolResult:
-    """Find the person behind an e-mail address: name, company, role, profiles.
-
-    1 credit if the person is known.
-    """
-    return await _look_up(ctx, "lookup", {"email": email}, fields, full, idempotency_key)
-
-
-@toolbox.tool("Look up a phone number", schema_of(PhoneAnswer), reads=True, outside=True)
-async def lookup_phone(
-    phone: Annotated[
-        str, Field(description="A phone number; with its country code unless `country` is given.")
-    ],
-    ctx: Ctx,
-    country: Annotated[
-        str | None, Field(description="The country of a number without its code: two letters, such as DE.")
-    ] = None,
-    fields: Fields = None,
-    full: Full = False,
-    idempotency_key: Key = None,
-) -> CallToolResult:
-    """Look up a phone number's country, carrier, line type and validity. 1 credit if it is valid."""
-    body = {"phone": phone} | ({} if country is None else {"country": country})
-    return await _look_up(ctx, "phone", body, fields, full, idempotency_key)
-
-
-@toolbox.tool("Look up a domain", schema_of(DomainAnswer), reads=True, outside=True)
-async def lookup_domain(
-    domain: Annotated[str, Field(description="A domain name, such as example.com.")],
-    ctx: Ctx,
-    fields: Fields = None,
-    full: Full = False,
-    idempotency_key: Key = None,
-) -> CallToolResult:
-    """Look up a domain's registration, DNS, certificate, hosting, and reports against it. 1 credit."""
-    return await _look_up(ctx, "domain", {"domain": domain}, fields, full, idempotency_key)
-
-
-@toolbox.tool("Find a user name", schema_of(UsernameAnswer), reads=True, outside=True)
-async def lookup_username(
-    username: Annotated[str, Field(description="A user name, without @.")],
-    ctx: Ctx,
-    fields: Fields = None,
-    full: Full = False,
-    idempotency_key: Key = None,
-) -> CallToolResult:
-    """Find the sites that have an account of this name. 1 credit."""
-    return await _look_up(ctx, "username", {"username": username}, fields, full, idempotency_key)
-
-
-@toolbox.tool("Search the web", schema_of(WebSearchAnswer), reads=True, outside=True)
-async def lookup_websearch(
-    query: Annotated[str, Field(description="What to search for.")],
-    ctx: Ctx,
-    limit: Annotated[int, Field(ge=1, le=LIMIT, description="How many results to give at most.")] = 10,
-    full: Full = False,
-    idempotency_key: Key = None,
-) -> CallToolResult:
-    """Search the web with all engines that are set up. 1 credit."""
-    return await _look_up(ctx, "websearch", {"query": query, "limit": limit}, None, full, idempotency_key)
-
-
-@toolbox.tool("Look up a company", schema_of(CompanyAnswer), reads=True, outside=True)
-async def lookup_company(
-    company: Annotated[str, Field(description="A company's name or domain.")],
-    ctx: Ctx,
-    limit: Annotated[
-        int, Field(ge=1, le=MOST_PEOPLE, description="How many people to give, and to pay for, at most.")
-    ] = 10,
-    fields: Fields = None,
-    full: Full = False,
-    idempotency_key: Key = None,
-) -> CallToolResult:
-    """Look up a company's profile in registries, and people who work there. 1 credit a person found."""
-    return await _look_up(ctx, "company", {"company": company, "limit": limit}, fields, full, idempotency_key)
-
-
-@toolbox.tool("Search the dark web", schema_of(DarkwebAnswer), reads=True, outside=True)
-async def lookup_darkweb(
-    query: Annotated[str, Field(description="An e-mail address, a domain, an IP address or words.")],
-    ctx: Ctx,
-    offset: Annotated[
-        int, Field(ge=0, le=100_000, description="How many mentions to leave out; a page has 20.")
-    ] = 0,
-    full: Full = False,
-    idempotency_key: Key = None,
-) -> CallToolResult:
-    """Search the dark web: leaks, pastes, forums, markets. 1 credit for each 100 mentions found.
-
-    Further pages of one search are free for a day.
-    """
-    return await _look_up(ctx, "darkweb", {"query": query, "offset": offset}, None, full, idempotency_key)
+_LOOKUPS = {
+    "lookup_ip": _Lookup(
+        "Look up an IP address",
+        "Look up an IP address: location, owner, VPN, proxy or Tor use, and reports against it. Free.",
+        "ip",
+        IpQuery,
+        "ip",
+        IpAnswer,
+        paid=False,
+    ),
+    "lookup_breach": _Lookup(
+        "Check an e-mail for breaches",
+        "Find the known data breaches that an e-mail address is in, and the exposed data. Free.",
+        "breaches",
+        EmailQuery,
+        "email",
+        BreachAnswer,
+        paid=False,
+    ),
+    "lookup_validate": _Lookup(
+        "Validate an e-mail address",
+        "Check whether an e-mail address can receive mail, is disposable, free or a role account. Free.",
+        "validate",
+        EmailQuery,
+        "email",
+        ValidateAnswer,
+        paid=False,
+    ),
+    "lookup_email": _Lookup(
+        "Look up an e-mail address",
+        "Find the person behind an e-mail address: name, company, role, profiles.\n\n"
+        "1 credit if the person is known.",
+        "lookup",
+        EmailQuery,
+        "email",
+        EmailAnswer,
+    ),
+    "lookup_phone": _Lookup(
+        "Look up a phone number",
+        "Look up a phone number's country, carrier, line type and validity. 1 credit if it is valid.",
+        "phone",
+        PhoneQuery,
+        "phone",
+        PhoneAnswer,
+        further=(("country", None),),
+    ),
+    "lookup_domain": _Lookup(
+        "Look up a domain",
+        "Look up a domain's registration, DNS, certificate, hosting, and reports against it. 1 credit.",
+        "domain",
+        DomainQuery,
+        "domain",
+        DomainAnswer,
+    ),
+    "lookup_username": _Lookup(
+        "Find a user name",
+        "Find the sites that have an account of this name. 1 credit.",
+        "username",
+        UsernameQuery,
+        "username",
+        UsernameAnswer,
+    ),
+    "lookup_websearch": _Lookup(
+        "Search the web",
+        "Search the web with all engines that are set up. 1 credit.",
+        "websearch",
+        WebSearchQuery,
+        "query",
+        WebSearchAnswer,
+        further=(("limit", _FEW),),
+        chooses=False,
+    ),
+    "lookup_company": _Lookup(
+        "Look up a company",
+        "Look up a company's profile in registries, and people who work there. 1 credit a person found.",
+        "company",
+        CompanyQuery,
+        "company",
+        CompanyAnswer,
+        further=(("limit", _FEW),),
+    ),
+    "lookup_darkweb": _Lookup(
+        "Search the dark web",
+        "Search the dark web: leaks, pastes, forums, markets. 1 credit for each 100 mentions found.\n\n"
+        "Further pages of one search are free for a day.",
+        "darkweb",
+        DarkwebQuery,
+        "query",
+        DarkwebAnswer,
+        further=(("offset", 0),),
+        chooses=False,
+    ),
+}
+for _name, _lookup in _LOOKUPS.items():
+    _declare(_name, _lookup)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from api.deps import Authorisation, Caller, ServicesDep, require_scope, services_of
 from api.http.idempotency import Idempotent, claim_of
@@ -16,26 +16,33 @@ from api.http.json_body import parse_json
 from api.http.limits import check, limit_requests
 from api.http.openapi import problems
 from api.http.strict_route import Handler, StrictRoute
-from api.http.validation import Body
+from api.schemas.lookup_bodies import (
+    CompanyQuery,
+    DarkwebQuery,
+    DomainQuery,
+    EmailQuery,
+    IpQuery,
+    PhoneQuery,
+    UsernameQuery,
+    WebSearchQuery,
+)
 from api.schemas.lookup_options import Options, options_among
 from models.errors import FieldError, Invalid
 from models.identifiers import new_id
 from models.lookups.lookups import ProviderRow
 from providers.breach.answer import BreachAnswer
 from providers.company.answer import CompanyAnswer
-from providers.company.kind import MOST_PEOPLE, PEOPLE
 from providers.darkweb.answer import DarkwebAnswer
 from providers.domain.answer import DomainAnswer
 from providers.email.answer import EmailAnswer
 from providers.ip.answer import IpAnswer
 from providers.lookup.billing import Payer
 from providers.phone.answer import PhoneAnswer
-from providers.phone.number import number
 from providers.registry import lookup_fields
 from providers.username.answer import UsernameAnswer
 from providers.validate.answer import ValidateAnswer
 from providers.websearch.answer import WebSearchAnswer
-from providers.websearch.kind import LIMIT, SHOWN, cut_results
+from providers.websearch.kind import cut_results
 
 Reader = Annotated[Caller, require_scope("lookups")]
 
@@ -129,96 +136,6 @@ PAID: Any = {
 
 Paying = Annotated[Callable[[], Payer], Depends(_payer)]
 """Called in the endpoint, because the claim that the lookup is paid under is unknown before."""
-
-
-class IpQuery(Body):
-    """An address to look up."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"ip": "8.8.8.8"}]})
-
-    ip: str = Field(description="An IPv4 or IPv6 address.")
-
-
-class EmailQuery(Body):
-    """An e-mail address to look up."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"email": "ada@example.com"}]})
-
-    email: str = Field(description="An e-mail address.")
-
-
-class PhoneQuery(Body):
-    """A phone number to look up, in either field; without its country code if `country` names the country."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"phone": "+14155552671"}]})
-
-    phone: str | None = Field(
-        None, description="A phone number, with its country code unless `country` is given."
-    )
-    query: str | None = Field(None, description="The same as `phone`.")
-    country: str | None = Field(
-        None, description="The country of a number without its code, by two letters (ISO 3166-1)."
-    )
-
-    def target(self) -> str:
-        """Return the number in E.164.
-
-        Raises:
-            Invalid: if there is none.
-        """
-        name = "query" if self.phone is None and self.query is not None else "phone"
-        text = self.query if name == "query" else self.phone
-        if text is None:
-            raise Invalid([FieldError("/phone", "required", "Give a number, such as +14155552671.")])
-        return number(text, f"/{name}", self.country).e164
-
-
-class DomainQuery(Body):
-    """A domain to look up, in either field."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"domain": "example.com"}]})
-
-    domain: str | None = Field(None, description="A domain name, in any script.")
-    query: str | None = Field(None, description="The same as `domain`.")
-
-
-class UsernameQuery(Body):
-    """A user name to look up, in either field."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"username": "octocat"}]})
-
-    username: str | None = Field(None, description="A user name.")
-    query: str | None = Field(None, description="The same as `username`.")
-
-
-class WebSearchQuery(Body):
-    """A query for the web; `limit` is the most results."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Ada Lovelace", "limit": 10}]})
-
-    query: str = Field(description="What to search for.")
-    limit: int = Field(SHOWN, ge=1, le=LIMIT, description="How many results to give at most.")
-
-
-class CompanyQuery(Body):
-    """A company to search for by name or domain, in either field; `limit` is the most people."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"company": "Example Bank plc", "limit": 10}]})
-
-    company: str | None = Field(None, description="A company's name or domain.")
-    query: str | None = Field(None, description="The same as `company`.")
-    limit: int = Field(
-        PEOPLE, ge=1, le=MOST_PEOPLE, description="How many people to give, and to pay for, at most."
-    )
-
-
-class DarkwebQuery(Body):
-    """A query for the dark web; `offset` is how many mentions to skip, 20 being a page."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "example.com", "offset": 0}]})
-
-    query: str = Field(description="An e-mail address, a domain, an IP address or words.")
-    offset: int = Field(0, ge=0, le=100_000, description="How many mentions to leave out; a page has 20.")
 
 
 def either(name: str, text: str | None, query: str | None) -> tuple[str, str]:

@@ -15,7 +15,8 @@ from api.http.multipart import Form, reading
 from api.http.openapi import problems
 from api.http.validation import Body, validate_body
 from api.problems import Problem
-from models.lists.lists import MAX_TARGETS, TargetType
+from models.lists.lists import TargetType
+from models.owned_targets import MAX_TARGETS
 from services.target_files import open_csv
 from services.target_import import TargetImport
 from services.targets import LONGEST

@@ -28,10 +28,10 @@ from models import audit
 from models.audit import Actor, Target
 from models.errors import Conflict, NotFound
 from models.identifiers import new_id
+from models.owned_targets import insert_targets
 from models.views import View
 
 MAX_LISTS = 1_000
-MAX_TARGETS = 100_000
 
 TargetType = Literal["email", "phone", "domain", "ip", "company", "darkweb"]
 """The type of the targets of a list."""
@@ -141,7 +141,7 @@ async def create(
         " values (%s, %s, %s, %s, %s, 0, now(), now())",
         (list_id, actor.account_id, name, type, orjson.dumps(list(when)).decode()),
     )
-    added = await _insert(connection, list_id, targets)
+    added = await insert_targets(connection, "list", list_id, targets)
     changes = {"name": name, "type": type, "target_count": added}
     await audit.record(connection, actor, "list.created", Target("list", list_id, name), changes)
     return await get(connection, actor.account_id, list_id)
@@ -245,7 +245,7 @@ async def add_targets(connection: Connection, actor: Actor, list_id: UUID, targe
         Conflict: the list would have more than 100,000 targets.
     """
     name = await _lock(connection, actor.account_id, list_id)
-    added = await _insert(connection, list_id, targets)
+    added = await insert_targets(connection, "list", list_id, targets)
     if added:
         await audit.record(
             connection, actor, "list.targets_added", Target("list", list_id, name), {"added": added}
@@ -260,7 +260,7 @@ async def import_targets(
     name = await _lock(connection, actor.account_id, list_id)
     added = 0
     async for targets in batches:
-        added += await _insert(connection, list_id, targets)
+        added += await insert_targets(connection, "list", list_id, targets)
     if added:
         await audit.record(
             connection, actor, "list.targets_added", Target("list", list_id, name), {"added": added}
@@ -314,26 +314,6 @@ async def _lock(connection: Connection, account_id: UUID, list_id: UUID) -> str:
     if row is None:
         raise NotFound("list")
     return row["name"]
-
-
-async def _insert(connection: Connection, list_id: UUID, targets: Sequence[str]) -> int:
-    cursor = await connection.execute(
-        "with added as (insert into list_targets (list_id, target) select %(list_id)s, target"
-        " from unnest(%(targets)s::text[]) with ordinality as given (target, place) order by place"
-        " on conflict do nothing returning id), counted as (select count(*)::int as n from added)"
-        " update lists set target_count = target_count + n, updated_at = now() from counted"
-        " where id = %(list_id)s and n > 0 returning n, target_count",
-        {"list_id": list_id, "targets": list(targets)},
-    )
-    row = await cursor.fetchone()
-    if row is None:
-        return 0
-    if row["target_count"] > MAX_TARGETS:
-        message = (
-            f"A list has at most {MAX_TARGETS:,} targets; with these it would have {row['target_count']:,}."
-        )
-        raise Conflict("list_full", message)
-    return row["n"]
 
 
 def _view(row: dict[str, Any]) -> ListView:

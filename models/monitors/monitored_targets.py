@@ -13,8 +13,7 @@ from models import audit
 from models.audit import Actor, Target
 from models.errors import Conflict, FieldError, Invalid
 from models.lists.lists import NumberedTarget, TargetType
-
-MAX_TARGETS = 100_000
+from models.owned_targets import insert_targets
 
 
 class MonitorTarget(SQLModel, table=True):
@@ -42,7 +41,7 @@ async def add(
     Raises:
         Conflict: the monitor would have more than 100,000 targets.
     """
-    added = await insert(connection, monitor_id, targets)
+    added = await insert_targets(connection, "monitor", monitor_id, targets)
     if added:
         target = Target("monitor", monitor_id, name)
         await audit.record(connection, actor, "monitor.targets_added", target, {"added": added})
@@ -55,33 +54,11 @@ async def add_all(
     """Add the targets of many batches, all or none, as `add` does."""
     added = 0
     async for targets in batches:
-        added += await insert(connection, monitor_id, targets)
+        added += await insert_targets(connection, "monitor", monitor_id, targets)
     if added:
         target = Target("monitor", monitor_id, name)
         await audit.record(connection, actor, "monitor.targets_added", target, {"added": added})
     return added
-
-
-async def insert(connection: Connection, monitor_id: UUID, targets: Sequence[str]) -> int:
-    """Insert the targets without an audit entry; return the number of new ones."""
-    cursor = await connection.execute(
-        "with added as (insert into monitor_targets (monitor_id, target) select %(monitor_id)s, target"
-        " from unnest(%(targets)s::text[]) with ordinality as given (target, place) order by place"
-        " on conflict do nothing returning id), counted as (select count(*)::int as n from added)"
-        " update monitors set target_count = target_count + n, updated_at = now() from counted"
-        " where id = %(monitor_id)s and n > 0 returning n, target_count",
-        {"monitor_id": monitor_id, "targets": list(targets)},
-    )
-    row = await cursor.fetchone()
-    if row is None:
-        return 0
-    if row["target_count"] > MAX_TARGETS:
-        message = (
-            f"A monitor has at most {MAX_TARGETS:,} targets; with these it would have"
-            f" {row['target_count']:,}."
-        )
-        raise Conflict("monitor_full", message)
-    return row["n"]
 
 
 async def remove(

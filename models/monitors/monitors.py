@@ -21,6 +21,7 @@ from models.identifiers import new_id
 from models.lists.lists import TargetType
 from models.monitors import monitored_targets
 from models.monitors.monitor_views import SHOWN, MonitorView, view_of
+from models.owned_targets import insert_targets
 from models.schedules.calendars import Calendar
 
 MAX_MONITORS = 1_000
@@ -183,7 +184,7 @@ async def create(
         " %(now)s, %(now)s, " + _PLACES + ")",
         values,
     )
-    added = await monitored_targets.insert(connection, monitor_id, targets)
+    added = await insert_targets(connection, "monitor", monitor_id, targets)
     changes = {"name": plan.name, "monitor_type": type, "target_count": added}
     await audit.record(
         connection, actor, "monitor.created", Target("monitor", monitor_id, plan.name), changes

@@ -24,12 +24,12 @@ from language.steps import Retry, WebhookConfig
 from language.triggers import Every
 from language.validation import checks
 from models import idempotency as kept_answers
-from models import run_values
+from models import owned_targets, run_values
 from models.accounts import keys, passwords, secrets
 from models.inputs import input_schemas, inputs
 from models.jobs import acceptance as jobs
 from models.lists import lists
-from models.monitors import completion, monitored_targets, monitors
+from models.monitors import completion, monitors
 from models.runs import acceptance, run_writes
 from models.webhooks import endpoints
 from outbound import requests
@@ -145,10 +145,10 @@ BOUNDS: dict[str, dict[str, str]] = {
     "Lists and monitors": {
         "lists of an account": f"{lists.MAX_LISTS:,}",
         "monitors of an account": f"{monitors.MAX_MONITORS:,}",
-        "targets of a list": f"{lists.MAX_TARGETS:,}",
-        "targets of a monitor": f"{monitored_targets.MAX_TARGETS:,}",
+        "targets of a list": f"{owned_targets.MAX_TARGETS:,}",
+        "targets of a monitor": f"{owned_targets.MAX_TARGETS:,}",
         "targets of a request": f"{target_bodies.MAX_IN_REQUEST:,}",
-        "rows of a file of targets": f"{lists.MAX_TARGETS:,}",
+        "rows of a file of targets": f"{owned_targets.MAX_TARGETS:,}",
         "characters of a company or a dark-web query as a target": f"{targets.LONGEST}",
         "runs of a monitor at a time": "1",
         "tracked fields, ignored fields, tolerances, conditions": (

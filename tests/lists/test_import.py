@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from database import Database
-from models.lists import lists
+from models import owned_targets
 from tests.api_server import Api, Person
 from tests.lists.making import create as create_list
 from tests.monitors.asking import create as create_monitor
@@ -133,8 +133,7 @@ async def test_a_file_that_would_make_too_many_targets_adds_none(
 ) -> None:
     person = await api.person()
     path = await new(person, kind, "ip", targets=["192.0.2.1"])
-    monkeypatch.setattr(lists, "MAX_TARGETS", 3)
-    monkeypatch.setattr("models.monitors.monitored_targets.MAX_TARGETS", 3)
+    monkeypatch.setattr(owned_targets, "MAX_TARGETS", 3)
     response = await send(person, path, "ip\n192.0.2.2\n192.0.2.3\n192.0.2.4\n")
     assert (response.status_code, response.json()["code"]) == (409, f"{kind[:-1]}_full")
     assert (await person.key.get(f"{path}/targets")).json() == ["192.0.2.1"]

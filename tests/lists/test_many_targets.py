@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from database import Database
-from models.lists import lists
+from models import owned_targets
 from settings import Settings
 from tests.api_server import Api, running
 from tests.lists.making import add, count, create, remove, targets
@@ -85,7 +85,7 @@ async def test_counts_are_exact_when_several_add_and_remove_at_once(
 async def test_only_one_of_two_at_once_gets_the_last_places(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "MAX_TARGETS", 10_000)
+    monkeypatch.setattr(owned_targets, "MAX_TARGETS", 10_000)
     person = await api.person()
     made = await create(person.key, type="ip", targets=addresses(0, 1))
     path = f"/api/lists/{made['id']}/targets"
