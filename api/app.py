@@ -55,6 +55,7 @@ from api.routes import (
     templates,
     version,
     webhooks,
+    workflow_versions,
     workflows,
 )
 from api.stream_slots import StreamSlots
@@ -143,6 +144,7 @@ def create_app(settings: Settings) -> FastAPI:
         audit,
         templates,
         workflows,
+        workflow_versions,
         dry_runs,
         event_types,
         deliveries,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Annotated, Any
@@ -17,7 +16,7 @@ from api import saving
 from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, actor, require_scope, rules_for
 from api.http.chain import depth_of
 from api.http.conditions import IfMatch, expected_version
-from api.http.cursors import Cursor, Limit, Page, cursor_of, number_of
+from api.http.cursors import Limit, Page
 from api.http.idempotency import Idempotent
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
@@ -31,9 +30,8 @@ from language.steps import MAX_STEPS, Step
 from language.triggers import Trigger
 from language.validation.definition import Document
 from models.accounts import agents, secrets
-from models.automations import automation_views, automations, definitions, exporting, run_targets, versions
+from models.automations import automation_views, automations, definitions, exporting, run_targets
 from models.automations.automation_views import WorkflowQuery, WorkflowView
-from models.automations.versions import VersionDefinition, VersionView
 from models.runs.acceptance import RunAccepted, RunRequest
 from models.schedules.automation_schedules import next_times
 from models.views import View
@@ -133,15 +131,6 @@ class Validity(BaseModel):
     graph: Graph | None = Field(description="The steps and what they wait for; null if it cannot be saved.")
 
 
-class VersionPage(BaseModel):
-    """Versions, newest first."""
-
-    versions: list[VersionView] = Field(description="The versions of this page.")
-    next_cursor: str | None = Field(
-        description="Pass it as `cursor` for the next page; null on the last one."
-    )
-
-
 class Deleted(View):
     """It is gone."""
 
@@ -168,7 +157,7 @@ async def create_workflow(
     `secrets` are stored together with the workflow, or nothing is stored.
     """
     view = await saving.create(services, actor(request, caller), body, rules_for(services, caller))
-    return _set_etag(view, response)
+    return set_etag(view, response)
 
 
 @router.post(
@@ -239,7 +228,7 @@ async def get_workflow(
         view = await automation_views.get(
             connection, services.keyring, caller.account_id, workflow_id, services.settings.address
         )
-    return _set_etag(view, response)
+    return set_etag(view, response)
 
 
 @router.put(
@@ -261,7 +250,7 @@ async def change_workflow(
 ) -> WorkflowView:
     """Change some fields: a new version, also for a change of status. PUT and PATCH both merge."""
     view = await saving.change(services, editor, workflow_id, body)
-    return _set_etag(view, response)
+    return set_etag(view, response)
 
 
 @router.get(
@@ -282,62 +271,6 @@ async def export_workflow(workflow_id: Id, caller: Exporter, services: ServicesD
     named = f'attachment; filename="{exporting.file_name(current.definition["name"])}.json"'
     content = exporting.write_document(current.definition, current.status)
     return Response(content, media_type="application/json", headers={"Content-Disposition": named})
-
-
-@router.get("/{workflow_id}/versions")
-async def list_workflow_versions(
-    workflow_id: Id,
-    caller: Author,
-    services: ServicesDep,
-    limit: Limit = 20,
-    cursor: Cursor = None,
-) -> VersionPage:
-    """List the versions of the workflow, newest first, with the fields that each changed."""
-    before = number_of(cursor, 9)
-    async with services.database.connection() as connection:
-        page, more = await versions.list_page(
-            connection, caller.account_id, workflow_id, before=before, limit=limit
-        )
-    return VersionPage(versions=page, next_cursor=cursor_of(more))
-
-
-Version = Annotated[int, fastapi.Path(ge=1, le=2**31 - 1)]
-
-
-@router.get("/{workflow_id}/versions/{version}")
-async def get_workflow_version(
-    workflow_id: Id, version: Version, caller: Author, services: ServicesDep
-) -> VersionDefinition:
-    """Get an earlier definition of the workflow."""
-    async with services.database.connection() as connection:
-        return await versions.get(connection, caller.account_id, workflow_id, version)
-
-
-@router.get("/{workflow_id}/versions/{version}/graph")
-async def get_workflow_graph(
-    workflow_id: Id, version: Version, caller: Author, services: ServicesDep
-) -> Graph:
-    """Get the steps of a version, and what each waits for, to be drawn."""
-    async with services.database.connection() as connection:
-        definition = await versions.get_definition(connection, caller.account_id, workflow_id, version)
-    return await asyncio.to_thread(draw_graph, definition)
-
-
-@router.post(
-    "/{workflow_id}/versions/{version}/restore",
-    dependencies=[EndsWithClient],
-    responses=problems("version_mismatch", "person_required", *saving.REFUSED),
-)
-async def restore_workflow_version(
-    workflow_id: Id,
-    version: Version,
-    editor: EditorDep,
-    services: ServicesDep,
-    response: Response,
-) -> WorkflowView:
-    """Make an earlier definition the current one again, as a new version. The status stays."""
-    view = await saving.restore(services, editor, workflow_id, version)
-    return _set_etag(view, response)
 
 
 @router.delete("/{workflow_id}", responses=problems("version_mismatch", "person_required"))
@@ -365,7 +298,8 @@ async def delete_workflow(
     return Deleted()
 
 
-def _set_etag(view: WorkflowView, response: Response) -> WorkflowView:
+def set_etag(view: WorkflowView, response: Response) -> WorkflowView:
+    """Name the version of an answered workflow, for `If-Match`."""
     response.headers["ETag"] = f'"v{view.version}"'
     return view
 
