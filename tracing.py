@@ -18,7 +18,7 @@ _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 _SAMPLED = 1
 
 exports_spans = False
-"""Whether this process exports spans: then what it sends names its spans as parents."""
+"""True if this process exports spans: what it sends then names its spans as parents."""
 
 
 class Origin(NamedTuple):

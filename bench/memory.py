@@ -16,6 +16,7 @@ import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from ipaddress import ip_network
 from multiprocessing.connection import Connection
 from uuid import UUID
@@ -25,7 +26,6 @@ import psutil
 from aiohttp import web
 
 import process
-import worker  # noqa: F401 - for its memory: that of all modules
 from bench.machine import machine
 from execution.redaction import Redaction
 from execution.webhook_step import Secrets, send
@@ -35,6 +35,8 @@ from outbound.client import Outbound
 from settings import Settings
 
 _NOBODY = UUID(int=0)
+# A worker's memory is that of all its modules.
+import_module("worker")
 
 
 def _records(size: int) -> bytes:

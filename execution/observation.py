@@ -1,4 +1,4 @@
-"""What is observed of runs when they begin, and when their changes are stored: figures and spans."""
+"""The figures and spans of runs, observed when they begin and when their changes are stored."""
 
 from __future__ import annotations
 

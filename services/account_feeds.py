@@ -33,7 +33,7 @@ _log = logs.get(__name__)
 
 
 class Message(NamedTuple):
-    """What a reader is told: changes, or that it is up to date, or that it may have missed some.
+    """A message to a reader: changes, or that it is up to date, or that it may have missed some.
 
     Attributes:
         id: what a client presents to go on after this message.
@@ -73,7 +73,7 @@ class AccountFeed:
 
     @property
     def is_read(self) -> bool:
-        """Whether the states were read."""
+        """Return true once the states were read."""
         return self._known is not None
 
     def find_after(self, seen: str) -> Sequence[Message] | None:

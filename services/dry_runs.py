@@ -40,7 +40,7 @@ from services.process_pool import Ask, ProcessPool
 # each including its wait for a process.
 _LEASE_SECONDS = 120
 Place = Literal["dry_run", "validation"]
-"""What an account does one at a time of, each kind by itself."""
+"""The kinds of work that an account does one at a time of, each kind by itself."""
 
 JSONObject = dict[str, Any]
 

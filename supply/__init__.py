@@ -1,1 +1,1 @@
-"""What the project is made of: its locked packages, their licences, and the list of all parts."""
+"""The parts of the project: its locked packages, their licences, and the list of all."""

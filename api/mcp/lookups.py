@@ -137,7 +137,7 @@ def _declare(name: str, lookup: _Lookup) -> None:
 
 
 _FEW = 10
-"""How many results an agent gets unless it asks for more: they fill its context."""
+"""The results that an agent gets unless it asks for more: they fill its context."""
 
 _LOOKUPS = {
     "lookup_ip": _Lookup(

@@ -1,1 +1,1 @@
-"""What happens in an account: the states of its newest things, and what happened lately."""
+"""The activity of an account: the states of its newest things, and the list of what happened lately."""

@@ -1,4 +1,4 @@
-"""What happened lately in an account, of all kinds, read from the rows that there are.
+"""The latest activity of an account, of all kinds, read from the rows that there are.
 
 Each entry has a key in the form of an id that begins with a time: its own id, or one made of its time. So
 each kind is a bounded range of an index, and a cursor is one key.

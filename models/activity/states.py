@@ -12,7 +12,7 @@ from models.runs.runs import STATUS
 Kind = Literal["run", "job", "monitor_run", "approval"]
 
 NEWEST = 100
-"""How many things of each kind are read of each account."""
+"""The number of things of each kind that are read of each account."""
 
 
 class State(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a list of runs is asked for, and the SQL that finds them."""
+"""The questions to a list of runs, and the SQL that answers them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Part = Literal["input", "output", "steps"]
 """A part of a listed run that is included only on request."""
 PARTS: tuple[Part, ...] = ("input", "output", "steps")
 SCANNED = 20_000
-"""How many runs a page looks at, at most, by filters that no index serves."""
+"""The most runs that a page looks at by filters that no index serves."""
 OF_WORK: dict[str, LiteralString] = {
     "queued": "status = 'queued'",
     "running": "status = 'running' and (wake_at is null or wake_at <= now())",

@@ -1,4 +1,4 @@
-"""What happened to an account, counted by one and five minutes, hour and day.
+"""The counts of what happened to an account, by one and five minutes, hour and day.
 
 What happens is first stored as entries, which no other transaction waits for. A trigger of the table `runs`
 inserts those of runs that end, and processes insert the others every few seconds. A sweep deletes entries and

@@ -37,14 +37,14 @@ class DeliveryOutcomes(View):
 
 
 class Percentiles(View):
-    """How long runs took from their beginning to their end, in milliseconds; at most a fifth off."""
+    """The durations of runs from their beginning to their end, in milliseconds; at most a fifth off."""
 
     p50: int = Field(description="Half of them took no longer.")
     p95: int = Field(description="95 % of them took no longer.")
 
 
 class Figures(View):
-    """What happened in a time."""
+    """The figures of a time."""
 
     runs: RunOutcomes = Field(description="Runs that ended.")
     run_ms: Percentiles | None = Field(
@@ -59,7 +59,7 @@ class Figures(View):
 
 
 class StatsBucket(Figures):
-    """What happened in one bucket."""
+    """The figures of one bucket."""
 
     at: datetime = Field(description="When the bucket begins.")
 
@@ -72,7 +72,7 @@ class SourceStats(View):
 
 
 class StatsGroup(View):
-    """What happened in the whole window, of one thing."""
+    """The figures of the whole window, of one thing."""
 
     key: str = Field(description="The id, the name of the source, or the code of the error.")
     name: str | None = Field(
@@ -97,7 +97,7 @@ class StatsView(View):
 
 
 class _Grouping(NamedTuple):
-    """How groups are made: of which figure, by which part, and the names of their keys."""
+    """The way to make groups: of which figure, by which part, and the names of their keys."""
 
     figure: str
     part: str = "subject"

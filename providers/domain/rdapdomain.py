@@ -53,7 +53,7 @@ class RegistryAnswers(NamedTuple):
     registry: Any
     registrar: Any = None
     missing: bool = False
-    unregistered: Fields = {}  # noqa: RUF012 - a named tuple's, which nobody changes
+    unregistered: Fields | None = None
 
 
 async def server_of(query: Query, context: Context) -> str:
@@ -134,7 +134,7 @@ async def _refer(url: str, domain: Domain, context: Context, seconds: float) -> 
 def parse(told: RegistryAnswers) -> Fields:
     """Read the answers (RFC 9083)."""
     if told.registry is None:
-        return told.unregistered
+        return told.unregistered or {}
     fields = _registration(told.registry)
     if told.missing:
         fields = {path: value or Unsure(value) for path, value in fields.items()}

@@ -1,4 +1,4 @@
-"""What a migration of the database would do, and what it would lock."""
+"""The plan of a migration: its steps, and the locks that they take."""
 
 from __future__ import annotations
 
