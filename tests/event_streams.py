@@ -47,7 +47,7 @@ class Stream:
                     return
 
     async def all(self) -> list[Seen]:
-        """What still comes, to the end."""
+        """Return what still comes, to the end."""
         events: list[Seen] = []
         while event := await self.next():
             events.append(event)

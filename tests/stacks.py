@@ -76,7 +76,7 @@ def vedette(data: Path, *arguments: str, **names: str) -> subprocess.CompletedPr
 
 
 def failed(done: subprocess.CompletedProcess[str], code: ExitCode, lines: int = 1) -> str:
-    """What a start that failed said about it, having checked how it said it."""
+    """Return what a start that failed said about it, having checked how it said it."""
     assert done.returncode == code, done.stdout + done.stderr
     said = done.stderr.strip()
     assert "Traceback" not in said + done.stdout
@@ -133,7 +133,7 @@ class StackProcess:
 
     @property
     def record(self) -> RunningStack:
-        """What `stack.json` says."""
+        """Return what `stack.json` says."""
         stack = folder.read_record(self.data)
         assert stack is not None
         return stack
@@ -161,7 +161,7 @@ class StackProcess:
         return pid
 
     async def is_ready(self) -> bool:
-        """Whether `/readyz` says that every part works; the lookup data has tests of its own."""
+        """Return whether `/readyz` says that every part works; the lookup data has tests of its own."""
         async with httpx.AsyncClient(trust_env=False, verify=False, timeout=5) as client:
             try:
                 checks: dict[str, str] = (await client.get(f"{self.url}/readyz")).json()["checks"]

@@ -13,7 +13,7 @@ from database import Connection
 
 
 def first_id(moment: datetime) -> UUID:
-    """What is before all ids that are made at that moment or later."""
+    """Return what is before all ids that are made at that moment or later."""
     return UUID(int=int(moment.timestamp() * 1000) << 80)
 
 
@@ -34,7 +34,7 @@ async def make_week(connection: Connection, tables: Sequence[str], moment: datet
 
 
 async def partitions(connection: Connection, tables: Sequence[str], suffix: str) -> int:
-    """How many partitions there are of a week."""
+    """Return how many partitions there are of a week."""
     cursor = await connection.execute(
         "select count(*) as n from pg_class where relname = any(%s)", ([table + suffix for table in tables],)
     )

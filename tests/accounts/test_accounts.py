@@ -139,7 +139,7 @@ async def test_one_address_registering_twice_at_once_makes_one_account(api: Api)
 class TestTheFirstAccount:
     @pytest.fixture
     async def first(self, database: Database) -> list[FirstAccount | None]:
-        """What eight processes get that start at once over an empty database."""
+        """Return what eight processes get that start at once over an empty database."""
 
         async def start() -> FirstAccount | None:
             async with database.connection() as connection:

@@ -74,7 +74,7 @@ def live(definition: JSONObject, url: str, child: str) -> JSONObject:
 
 
 def is_resumed(step: JSONObject) -> bool:
-    """Whether somebody comes, or its time ends."""
+    """Return whether somebody comes, or its time ends."""
     return int(step["id"][1:]) % 2 == 0
 
 
@@ -252,7 +252,7 @@ def wrong_counts(rows: JSONObject) -> Iterator[Any]:
 
 
 def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two values differ, each place with what is there."""
+    """Return where two values differ, each place with what is there."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         members: JSONObject = one
         for name, member in members.items():

@@ -65,7 +65,7 @@ class Endpoint:
 
     @property
     def paths(self) -> list[str]:
-        """What was asked for, in order."""
+        """Return what was asked for, in order."""
         return [request["path"] for request in self.requests]
 
     async def handle(self, request: web.Request) -> web.Response:

@@ -37,7 +37,7 @@ async def begun(
 
 
 def summary_of(event: HistoryEvent) -> str:
-    """What Temporal's pages show beside an event."""
+    """Return what Temporal's pages show beside an event."""
     payload = event.user_metadata.summary
     return json.loads(payload.data) if payload.data else ""
 
@@ -52,7 +52,7 @@ async def timers(handle: Handle) -> list[str]:
 
 
 async def performers(database: Database, run_id: UUID) -> dict[str, str]:
-    """What performed each step of a run: `activity` or `shift`."""
+    """Return what performed each step of a run: `activity` or `shift`."""
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select step_id, performed_by from run_steps where run_id = %s order by position", (run_id,)

@@ -19,7 +19,7 @@ async def metric(api: Api, name: str) -> str:
 
 
 async def row_of(database: Database, run_id: UUID) -> dict[str, Any]:
-    """What waits of a run."""
+    """Return what waits of a run."""
     async with database.connection() as connection:
         cursor = await connection.execute("select * from run_work where run_id = %s", (run_id,))
         row = await cursor.fetchone()

@@ -172,7 +172,7 @@ async def has_come_to(database: Database, account_id: UUID, run_id: UUID, point:
 
 
 async def is_hung_up(request: web.Request) -> bool:
-    """Whether who has asked waits for no answer any more."""
+    """Return whether who has asked waits for no answer any more."""
     return request.transport is None or request.transport.is_closing()
 
 
@@ -184,7 +184,7 @@ async def beats_of_all(database: Database) -> int:
 
 
 async def is_idle(database: Database, beats: int) -> bool:
-    """Whether the shift has had two beats since, and had no run at work at the second."""
+    """Return whether the shift has had two beats since, and had no run at work at the second."""
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select sum(beats)::int as beats, sum(at_work) as at_work from shifts"

@@ -131,7 +131,7 @@ async def test_a_worker_that_is_stopped_for_a_while_goes_on_where_nobody_else_is
 
 
 async def is_silent(database: Database, run_id: UUID) -> bool:
-    """Whether the worker of a run has been silent for so long that others would end its shift."""
+    """Return whether the worker of a run has been silent for so long that others would end its shift."""
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select s.beat_at < now() - make_interval(secs => %s) as silent"

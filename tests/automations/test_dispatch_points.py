@@ -222,7 +222,7 @@ async def test_an_executor_lets_go_of_runs_that_a_restore_has_taken_from_it(
 
 
 async def nothing_is_at_work(database: Database) -> bool:
-    """Whether the worker that lives says so with its beats."""
+    """Return whether the worker that lives says so with its beats."""
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select from shifts where beat_at > now() - interval '2 seconds' and at_work = 0 and beats > 0"

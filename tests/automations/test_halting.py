@@ -59,7 +59,7 @@ def test_failures_are_general_when_three_accounts_and_half_of_all_fail(case: str
 
 
 async def halted(api: Api, count: int) -> bool:
-    """Whether so many processes say that they have halted."""
+    """Return whether so many processes say that they have halted."""
     return await metric(api, "vedette_engine_halted") == f"{count}.0"
 
 

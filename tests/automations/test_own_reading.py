@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("quick_watch")
 
 
 async def details_of(handle: Handle) -> str:
-    """What Temporal's pages show as current details."""
+    """Return what Temporal's pages show as current details."""
     metadata: Any = await handle.query("__temporal_workflow_metadata")
     return metadata.current_details
 

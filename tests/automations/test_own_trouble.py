@@ -65,7 +65,7 @@ pytestmark = pytest.mark.usefixtures("quick_watch")
 
 
 def ids_of(receiver: Endpoint) -> Counter[str]:
-    """How often each `webhook-id` came."""
+    """Return how often each `webhook-id` came."""
     return Counter(request["headers"]["webhook-id"] for request in receiver.requests)
 
 

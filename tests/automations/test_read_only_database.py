@@ -112,7 +112,7 @@ async def _workers(database: Database, count: int) -> bool:
 
 
 async def _all_are_silent(postgres: Postgres) -> bool:
-    """Whether every shift could be ended, if it were not for the database."""
+    """Return whether every shift could be ended, if it were not for the database."""
     async with await psycopg.AsyncConnection.connect(postgres.url, autocommit=True) as admin:
         cursor = await admin.execute(
             "select bool_and(beat_at < clock_timestamp() - make_interval(secs => %s)) from shifts",

@@ -48,7 +48,7 @@ def test_the_pauses_between_attempts_grow_up_to_their_cap(retry: dict[str, Any],
 
 
 async def sent(settings: Settings, url: str, **config: Any) -> AttemptResult:
-    """What one attempt comes to."""
+    """Return what one attempt comes to."""
     step = WebhookStep.model_validate(webhook(url, body="x", **config))
     nothing = Secrets({}, Redaction([]))
     async with Outbound(settings) as outbound:

@@ -74,7 +74,7 @@ _JSON = re.compile(r"""[{\["\d-]|(null|true|false)$""")
 
 
 def values(cell: str) -> list[Any]:
-    """What a cell says in code: each is JSON, or a word."""
+    """Return what a cell says in code: each is JSON, or a word."""
     found: list[str] = re.findall(r"`([^`]+)`", cell)
     return [json.loads(one) if _JSON.match(one) else one for one in found]
 

@@ -161,7 +161,7 @@ async def raw_request(
 
 
 def given_up() -> bool:
-    """Whether no lookup of a bulk search is under way any more."""
+    """Return whether no lookup of a bulk search is under way any more."""
     return not any("_look_up_from" in repr(task.get_coro()) for task in asyncio.all_tasks())
 
 

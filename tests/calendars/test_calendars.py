@@ -227,7 +227,7 @@ def test_each_occurrence_of_a_frequency_follows_the_one_before(
 
 
 def is_skipped(local: datetime) -> bool:
-    """Whether clocks never show this wall time."""
+    """Return whether clocks never show this wall time."""
     return local.astimezone(UTC).astimezone(local.tzinfo) != local
 
 

@@ -25,7 +25,7 @@ async def limited(database: Database, target: RunTarget, runs: int | None) -> Ru
 
 
 async def waiting(database: Database, statements: int) -> bool:
-    """Whether so many statements wait for a lock."""
+    """Return whether so many statements wait for a lock."""
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"

@@ -39,7 +39,7 @@ async def change(database: Database, run_ids: list[UUID], values: str) -> None:
 
 
 async def accounts_of(found: Claim | bool) -> Counter[UUID]:
-    """How many runs of each account a claim has."""
+    """Return how many runs of each account a claim has."""
     assert isinstance(found, Claim)
     sizes: Counter[UUID] = Counter()
     for of, some in found.groups.items():

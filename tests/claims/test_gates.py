@@ -29,7 +29,7 @@ async def held(database: Database) -> set[UUID]:
 
 
 async def begun(database: Database, target: RunTarget) -> int:
-    """How many runs have passed the gate, by its count."""
+    """Return how many runs have passed the gate, by its count."""
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select begun from gates where workflow_id = %s", (target.automation_id,)

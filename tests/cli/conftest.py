@@ -36,7 +36,7 @@ def command(api: Api, person: Person, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def read(command: Command) -> Json:
-    """What a command that goes well prints with --json."""
+    """Return what a command that goes well prints with --json."""
 
     async def run(*arguments: str) -> Any:
         done = await command(*arguments, "--json")

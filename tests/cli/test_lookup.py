@@ -97,7 +97,7 @@ async def test_sources_that_nobody_could_ask_are_told_with_10(command: Command) 
 
 
 def on_a_terminal(names: dict[str, str], *arguments: str) -> str:
-    """What a command writes to a terminal of 100 columns."""
+    """Return what a command writes to a terminal of 100 columns."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, str(CLI), *arguments], env=names, stdin=slave, stdout=slave, stderr=slave

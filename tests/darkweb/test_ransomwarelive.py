@@ -157,7 +157,7 @@ def test_an_index_that_is_damaged_counts_as_none(tmp_path: Path) -> None:
 
 @pytest.fixture
 async def published(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncGenerator[dict[str, str]]:
-    """What the publisher serves, by path, and `url`."""
+    """Return what the publisher serves, by path, and `url`."""
     files: dict[str, str] = {}
 
     async def answer(request: web.Request) -> web.StreamResponse:

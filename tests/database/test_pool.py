@@ -23,7 +23,7 @@ async def pool(database_url: str) -> AsyncGenerator[Database]:
 
 
 async def take_all(pool: Database) -> int:
-    """How many connections the pool gives to those who hold what they get."""
+    """Return how many connections the pool gives to those who hold what they get."""
     async with contextlib.AsyncExitStack() as held:
         given = {id(await held.enter_async_context(pool.connection())) for _ in range(SIZE)}
     return len(given)

@@ -62,7 +62,7 @@ def attempt(status: int | None = 200, **told: Any) -> Attempt:
 def change(
     batch_id: UUID, executor: UUID, delivery_id: UUID, made: Attempt, schedule: tuple[float, ...] = (3600.0,)
 ) -> Change:
-    """What an executor writes of an attempt."""
+    """Return what an executor writes of an attempt."""
     return Change(batch_id, executor, delivery_id, made, *delivery_attempts.decide_next(made, 0, schedule))
 
 

@@ -90,7 +90,7 @@ async def deliveries_of(connection: Connection, account_id: UUID) -> list[dict[s
 
 
 def times(receiver: Endpoint) -> Counter[str]:
-    """How often each message was sent."""
+    """Return how often each message was sent."""
     return Counter(request["headers"]["webhook-id"] for request in receiver.requests)
 
 

@@ -116,7 +116,7 @@ async def test_a_receiver_that_answers_byte_by_byte_delays_nobody_else(
 
 
 async def at_work_of(hooks: Hooks) -> bool:
-    """Whether more of the account's deliveries are at work than go into a batch beside others'."""
+    """Return whether more of the account's deliveries are at work than go into a batch beside others'."""
     async with hooks.database.connection() as connection:
         cursor = await connection.execute(
             "select count(*) > 64 as many from delivery_work where account_id = %s and status = 'running'",

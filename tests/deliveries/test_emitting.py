@@ -26,7 +26,7 @@ def data() -> KeyCreated:
 
 
 async def counts(hooks: Hooks) -> dict[str, int]:
-    """How many rows the account has."""
+    """Return how many rows the account has."""
     async with hooks.database.connection() as connection:
         found: dict[str, int] = {}
         for table in ("events", "deliveries", "delivery_work"):

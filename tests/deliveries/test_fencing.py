@@ -34,7 +34,7 @@ async def nothing_waits(database: Database) -> None:
 
 @pytest.fixture
 async def taken(database: Database, hooks: Hooks) -> Change:
-    """What the executor of a batch is about to write of its only delivery."""
+    """Return what the executor of a batch is about to write of its only delivery."""
     await hooks.endpoint(NOWHERE)
     await hooks.emit()
     claimed, executor = await claim(database), new_id()
@@ -135,7 +135,7 @@ async def test_a_take_over_outlasts_a_writer_that_has_stopped_within_its_write(
 
 
 async def is_at_work(database: Database, change: Change) -> bool:
-    """Whether the delivery is still to be made."""
+    """Return whether the delivery is still to be made."""
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select attempts from delivery_work where delivery_id = %s and status = 'running'",

@@ -65,7 +65,7 @@ class Containers:
         return self.image.here(text)
 
     def command(self, name: str) -> list[str]:
-        """What a service runs."""
+        """Return what a service runs."""
         service = self.services[name]
         default = _ENTRYPOINT if is_ours(service) else []
         found = words(service.get("entrypoint")) or default
@@ -109,11 +109,11 @@ class Containers:
             )
 
     def log(self, name: str) -> Path:
-        """What a service has said."""
+        """Return what a service has said."""
         return self.folder / f"{name}.log"
 
     async def is_healthy(self, name: str) -> bool:
-        """Whether the healthcheck of a service succeeds."""
+        """Return whether the healthcheck of a service succeeds."""
         return (await self.check(name)).returncode == 0
 
     async def check(self, name: str) -> subprocess.CompletedProcess[str]:

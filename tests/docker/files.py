@@ -43,7 +43,7 @@ def words(command: str | list[str] | None) -> list[str]:
 
 
 def is_ours(service: Mapping[str, Any]) -> bool:
-    """Whether a service runs the image that the Dockerfile makes."""
+    """Return whether a service runs the image that the Dockerfile makes."""
     return service["image"].startswith("vedette:")
 
 

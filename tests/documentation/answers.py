@@ -79,7 +79,7 @@ def _of_arrays(shown: list[Any], real: list[Any], at: str) -> Iterator[str]:
 
 
 def _text_fits(shown: str, real: str) -> bool:
-    """Whether the texts are alike but for what varies, and for what a `…` stands for."""
+    """Return whether the texts are alike but for what varies, and for what a `…` stands for."""
     for pattern in _VARYING:
         shown, real = pattern.sub("*", shown), pattern.sub("*", real)
     pattern = ".*".join(re.escape(part) for part in shown.split(_LEFT_OUT))

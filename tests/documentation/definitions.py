@@ -49,7 +49,7 @@ def whole(example: Any) -> dict[str, Any]:
 
 
 def faults(example: Any) -> list[str]:
-    """What is wrong with an example, and what is warned of."""
+    """Return what is wrong with an example, and what is warned of."""
     document = whole(example)
     found = validate(document, None, lookup_fields=lookup_fields())
     said = [f"{error.pointer}: {error.code}: {error.message}" for error in found.errors]

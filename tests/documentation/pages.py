@@ -39,7 +39,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Where it is, as editors read it."""
+        """Return where it is, as editors read it."""
         return f"{self.page}:{self.line}"
 
     @property

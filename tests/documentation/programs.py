@@ -61,7 +61,7 @@ class Program(ABC):
 
     @abstractmethod
     def _turn(self, block: Block, text: str) -> str:
-        """What is written to the program for it to run the block."""
+        """Return what is written to the program for it to run the block."""
 
     async def run(self, block: Block, text: str) -> str:
         """Run `text`, which is what the block says, and give what it wrote.

@@ -72,7 +72,7 @@ def schema(of: Any, field: str | None = None) -> Any:
 
 
 def price(*kinds: str) -> str:
-    """What the kinds cost, which is the same for all."""
+    """Return what the kinds cost, which is the same for all."""
     (credits,) = {KINDS[kind].price for kind in kinds}
     return str(credits) if credits else "free"
 

@@ -35,7 +35,7 @@ def servers(temporal_server: Temporal, database_url: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 async def first(data: Path, servers: dict[str, str]) -> tuple[str, set[str]]:
-    """What the first start says on a terminal, and the names of its children."""
+    """Return what the first start says on a terminal, and the names of its children."""
     master, terminal = pty.openpty()
     stack, said = StackProcess(data, terminal, **servers), b""
     async with asyncio.timeout(60):

@@ -163,7 +163,7 @@ def test_every_documented_setting_of_a_source_is_known(tmp_path: Path) -> None:
 
 
 def _mounted(folder: Path, megabytes: int) -> bool:
-    """Whether a small file system could be mounted there."""
+    """Return whether a small file system could be mounted there."""
     folder.mkdir()
     mount = shutil.which("mount")
     command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=711", "tmpfs", str(folder)]
@@ -224,7 +224,7 @@ async def test_the_disk_fills_while_it_runs_and_nothing_acknowledged_is_lost(
 
 
 async def readiness_is(stack: StackProcess, status: int, database: str) -> bool:
-    """Whether `/readyz` says this of the database."""
+    """Return whether `/readyz` says this of the database."""
     async with httpx.AsyncClient(trust_env=False, timeout=5) as client:
         answer = await client.get(f"{stack.url}/readyz")
     return (answer.status_code, answer.json()["checks"]["database"]) == (status, database)

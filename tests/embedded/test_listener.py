@@ -18,7 +18,7 @@ def test_little_of_what_a_client_does_not_read_waits_outside_the_process() -> No
 
 
 def _sent(connection: socket.socket) -> int:
-    """How many bytes it takes until there is no more room, up to 4 MiB."""
+    """Return how many bytes it takes until there is no more room, up to 4 MiB."""
     sent = 0
     while sent < 4 * 1024 * 1024:
         try:

@@ -122,7 +122,7 @@ async def early(place: Path, patient: Builder) -> AsyncGenerator[StackProcess]:
 
 @pytest.fixture(scope="class")
 def accepted() -> dict[str, str]:
-    """Where what was accepted meanwhile is to be had, by what it is."""
+    """Return where what was accepted meanwhile is to be had, by what it is."""
     return {}
 
 

@@ -52,7 +52,7 @@ class Calm(World):
 
 
 def told(record: StepRecord, step: JSONObject) -> Any:
-    """How a step ended, and, where that is decided within the run, what it went by."""
+    """Return how a step ended, and, where that is decided within the run, what it went by."""
     pure = step["type"] in ("condition", "transform", "delay") or "for_each" in step
     output = None if step["type"] == "delay" else record.output
     return record.status, output, record.error, record.input if pure else None

@@ -45,7 +45,7 @@ class One:
         self.driver = Driver(plan, run, {"id": "-", "name": "test"})
 
     def advance(self, now: datetime = START) -> dict[Any, Call]:
-        """What is to be called now, by step, or by item where there are such."""
+        """Return what is to be called now, by step, or by item where there are such."""
         begun = self.driver.advance(now)
         return {one.step.id if one.item is None else one.item: one for one in begun}
 

@@ -29,7 +29,7 @@ Key = tuple[str, int | None]
 
 
 def outcome_of(run_id: UUID, call: Call, values: JSONObject, *, come: bool = True) -> AttemptResult:
-    """What comes of a call: always the same for the same run, step, item and attempt.
+    """Return what comes of a call: always the same for the same run, step, item and attempt.
 
     What others bring may be late: it is pending until it has `come`, or until the time for it is over.
     """

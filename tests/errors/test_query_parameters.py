@@ -30,7 +30,7 @@ def parameters(operation: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def codes(person: Person, name: str, query: dict[str, str]) -> set[tuple[str | None, str]]:
-    """Which parameters are refused, and how; the credential is of the kind that the path takes."""
+    """Return which parameters are refused, and how; the credential is of the kind that the path takes."""
     method, path = name.split(" ")
     path = re.sub(r"\{[^}]+\}", str(uuid4()), path)
     client = person.key if path.startswith("/api/agent/") else person.session

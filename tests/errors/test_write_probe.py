@@ -24,7 +24,7 @@ async def execute(database: Database, statement: str) -> None:
 
 
 async def written(database: Database) -> str:
-    """What changes with every write of the probe: the file that its table is in."""
+    """Return what changes with every write of the probe: the file that its table is in."""
     async with database.connection() as connection:
         cursor = await connection.execute("select pg_relation_filenode('write_probe')::text as file")
         row = await cursor.fetchone()

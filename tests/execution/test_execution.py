@@ -163,7 +163,7 @@ class Hands:
 
 
 async def outcomes(database: Database, definition: JSONObject, run_ids: list[UUID]) -> list[Any]:
-    """What is stored of each run, as `World.outcome` tells it."""
+    """Return what is stored of each run, as `World.outcome` tells it."""
     delays = [step["id"] for step in definition["steps"] if step["type"] == "delay"]
     found: list[Any] = []
     async with database.connection() as connection:
@@ -184,7 +184,7 @@ async def outcomes(database: Database, definition: JSONObject, run_ids: list[UUI
 
 
 def alone(definition: JSONObject, payload: JSONObject, seed: int) -> Any:
-    """What a run comes to by itself, without a database."""
+    """Return what a run comes to by itself, without a database."""
     world = World(definition, payload, random.Random(seed))
     (status, error), steps, _ = world.outcome(world.run())
     told = {

@@ -29,7 +29,7 @@ class Prometheus:
         self._url = url
 
     async def is_ready(self) -> bool:
-        """Whether it answers, and has scraped."""
+        """Return whether it answers, and has scraped."""
         return bool(await self._names("up == 1"))
 
     async def until_fired(self, *alerts: str, seconds: float = 30) -> None:

@@ -85,7 +85,7 @@ INPUTS: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 async def outcome(checks: EventChecks, asked: RunTarget, payload: Any) -> tuple[object, list[int]]:
-    """What comes of an event, and what is charged for it."""
+    """Return what comes of an event, and what is charged for it."""
     charges: list[int] = []
 
     async def charge(requests: int) -> None:

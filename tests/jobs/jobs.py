@@ -102,11 +102,11 @@ class Jobber:
             return await (await connection.execute(statement, values)).fetchall()
 
     async def answers(self, job_id: UUID) -> list[dict[str, Any]]:
-        """What was found, in the order of the different targets."""
+        """Return what was found, in the order of the different targets."""
         return await self.rows("select * from job_answers where job_id = %s order by query", job_id)
 
     async def balance(self) -> tuple[int, int, int]:
-        """What the account has, what is held, and what was used."""
+        """Return what the account has, what is held, and what was used."""
         async with self.database.connection() as connection:
             view = await credits.get_balance(connection, self.account_id)
         return view.balance, view.held, view.used

@@ -69,7 +69,7 @@ async def test_a_source_that_is_over_its_limit_for_long_is_left_out_where_others
 
 
 async def waits(jobber: Jobber, job_id: UUID) -> bool:
-    """Whether a job says that it waits, and how long it takes."""
+    """Return whether a job says that it waits, and how long it takes."""
     job = await jobber.job(job_id)
     return job.resumes_at is not None and (job.eta_seconds or 0) > 0 and job.status == "running"
 

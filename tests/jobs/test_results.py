@@ -97,7 +97,7 @@ async def fill(connection: Connection, job_id: UUID, rows: int) -> None:
 
 
 async def rows_looked_at(connection: Connection) -> int:
-    """How many rows of jobs and of their answers the transaction has looked at."""
+    """Return how many rows of jobs and of their answers the transaction has looked at."""
     cursor = await connection.execute(
         "select sum(seq_tup_read + idx_tup_fetch)::int as n from pg_stat_xact_user_tables"
         " where relname in ('job_rows', 'job_answers')"

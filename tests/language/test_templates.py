@@ -281,7 +281,7 @@ def test_a_structure_nested_without_end_is_refused() -> None:
 
 
 def lines_run(work: Callable[[], object]) -> int:
-    """How many lines of code a piece of work runs through."""
+    """Return how many lines of code a piece of work runs through."""
     count = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:

@@ -48,7 +48,7 @@ class Subjects:
         return admission.admitted
 
     def held(self, now: datetime, seconds: float | None = None) -> int:
-        """How many requests were admitted in the window that ends now."""
+        """Return how many requests were admitted in the window that ends now."""
         first = now - timedelta(seconds=self.rate.seconds if seconds is None else seconds)
         return sum(count for moment, count in self.log if first < moment <= now)
 

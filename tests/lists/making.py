@@ -38,11 +38,11 @@ async def targets(client: httpx.AsyncClient, list_id: str) -> list[str]:
 
 
 async def count(client: httpx.AsyncClient, list_id: str) -> int:
-    """How many targets a list says that it has."""
+    """Return how many targets a list says that it has."""
     return (await client.get(f"/api/lists/{list_id}")).json()["target_count"]
 
 
 def problems(response: httpx.Response) -> list[tuple[str, str]]:
-    """What is wrong with a request, by place and code."""
+    """Return what is wrong with a request, by place and code."""
     assert response.status_code == 400, response.text
     return [(error["pointer"], error["code"]) for error in response.json()["errors"]]

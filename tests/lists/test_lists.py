@@ -20,7 +20,7 @@ TYPES = ("email", "phone", "domain", "ip", "company", "darkweb")
 
 
 async def entries(database: Database, person: Person) -> list[AuditView]:
-    """What the audit log says of lists, oldest first."""
+    """Return what the audit log says of lists, oldest first."""
     async with database.connection() as connection:
         found = await audit.list_entries(connection, person.account.id, target_kind="list", limit=100)
     return list(reversed(found))

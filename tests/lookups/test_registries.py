@@ -35,7 +35,7 @@ async def both(world: World, **changes: object) -> Lookups:
 
 
 def became(result: LookupResult) -> tuple[str, str | None]:
-    """What became of `b`, and at which server."""
+    """Return what became of `b`, and at which server."""
     [report] = [one for one in result.reports() if one["name"] == "b"]
     return report["status"], report.get("server")
 

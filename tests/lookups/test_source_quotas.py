@@ -59,7 +59,7 @@ class Bucket:
         return admission
 
     def used(self, now: datetime, rate: Rate) -> int:
-        """How many requests there were in the window that ends now."""
+        """Return how many requests there were in the window that ends now."""
         return sum(now - timedelta(seconds=rate.seconds) < moment <= now for moment in self.log)
 
 

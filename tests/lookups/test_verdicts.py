@@ -75,7 +75,7 @@ def test_the_table_has_more_than_two_hundred_targets() -> None:
 
 
 def known(kind: str, target: str) -> Said:
-    """What the table itself says."""
+    """Return what the table itself says."""
     name = {"ip": "wellknown", "domain": "wellknowndomain"}[kind]
     source = next(one for one in KINDS[kind].sources if one.spec.name == name)
     return {name: source.find(KINDS[kind].normalise(target, ""), None)}  # pyright: ignore

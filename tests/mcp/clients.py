@@ -28,7 +28,7 @@ async def connected(url: str, secret: str, mode: str = "auto", **headers: str) -
 
 
 def text_of(result: CallToolResult) -> str:
-    """What a model reads of a result."""
+    """Return what a model reads of a result."""
     [content] = result.content
     assert isinstance(content, TextContent)
     return content.text
@@ -41,14 +41,14 @@ class Agent:
         self._url, self._secret, self._mode = url, secret, mode
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """What a tool answers; the text and the structure of it are the same."""
+        """Return what a tool answers; the text and the structure of it are the same."""
         result = await self.result(tool, **arguments)
         assert not result.is_error, text_of(result)
         assert result.structured_content == orjson.loads(text_of(result))
         return result.structured_content
 
     async def refused(self, tool: str, **arguments: Any) -> str:
-        """What a tool says that does not do it."""
+        """Return what a tool says that does not do it."""
         result = await self.result(tool, **arguments)
         assert result.is_error, text_of(result)
         return text_of(result)

@@ -33,7 +33,7 @@ async def watching(client: httpx.AsyncClient, *targets: str, **body: Any) -> str
 
 
 def problems(response: httpx.Response) -> list[tuple[str, str]]:
-    """What is wrong with a request, by place and code."""
+    """Return what is wrong with a request, by place and code."""
     assert response.status_code == 400, response.text
     return [(error["pointer"], error["code"]) for error in response.json()["errors"]]
 
@@ -44,7 +44,7 @@ def refused(response: httpx.Response) -> tuple[int, str]:
 
 
 async def given(client: httpx.AsyncClient, path: str, **query: Any) -> Any:
-    """What a GET gives."""
+    """Return what a GET gives."""
     response = await client.get(path, params=query)
     assert response.status_code == 200, response.text
     return response.json()

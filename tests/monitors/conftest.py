@@ -35,7 +35,7 @@ async def scanned() -> AsyncGenerator[Endpoint]:
 
 @pytest.fixture
 def scanner(scanned: Endpoint) -> Scanner:
-    """What it says of addresses: the same of all, until a test says otherwise."""
+    """Return what it says of addresses: the same of all, until a test says otherwise."""
     scanner = Scanner()
     scanned.handler = scanner.handle
     return scanner

@@ -56,6 +56,6 @@ class Monitored:
 
 
 def changes(kind: str, *runs: Said, **settings: Any) -> dict[str, Any] | None:
-    """What the last of these runs tells."""
+    """Return what the last of these runs tells."""
     monitored = Monitored(kind, **settings)
     return [monitored.run(said).changes for said in runs][-1]

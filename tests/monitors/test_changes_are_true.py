@@ -79,7 +79,7 @@ class Target:
         return found
 
     def outcomes(self) -> SourceResults:
-        """What becomes of the sources this time: now and then nobody answers, often everyone."""
+        """Return what becomes of the sources this time: now and then nobody answers, often everyone."""
         share = self.chance.choice((0.0, 0.3, 0.7, 1.0))
         return [(source, self.outcome(source, self.chance.random() < share)) for source in self.kind.sources]
 

@@ -34,7 +34,7 @@ def unit(kind: str, path: str) -> str:
 
 
 def section(kind: str) -> str:
-    """What the page must say of a kind."""
+    """Return what the page must say of a kind."""
     defaults = DEFAULTS[kind]
     lines = [f"### {TITLES[kind]}", "", "| Field | Default tolerance | Why |", "| --- | --- | --- |"]
     lines += [

@@ -129,7 +129,7 @@ def mention(title: str, **more: Any) -> dict[str, Any]:
 
 
 def mentions(old: list[Any], new: list[Any], **condition: Any) -> bool:
-    """Whether other mentions on the dark web are told."""
+    """Return whether other mentions on the dark web are told."""
     monitored = Monitored("darkweb", when=[condition])
     monitored.run({"intelx": {"results": old}})
     return monitored.run({"intelx": {"results": new}}).changes is not None

@@ -15,7 +15,7 @@ LEVEL, SCORE = "verdict.level", "threat.abuse_score"
 async def run_with(
     watcher: Watcher, notifier: Notifier, scanner: Scanner, monitor_id: Any, score: int
 ) -> dict[str, Any]:
-    """What a run tells in which AbuseIPDB gives this score."""
+    """Return what a run tells in which AbuseIPDB gives this score."""
     await forget_answers(watcher.database)
     scanner.abuseipdb = reported(score=score)
     _, [result] = await watcher.found(monitor_id, notifier)

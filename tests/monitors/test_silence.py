@@ -175,7 +175,7 @@ def watching(*, tracked: Sequence[str] = (), heard_before: Sequence[str] = ()) -
 
 
 def judged(watching: Watching, **outcomes: SourceResult) -> TargetResult:
-    """What is recorded of a target of which AbuseIPDB says something, and these sources this."""
+    """Return what is recorded of a target of which AbuseIPDB says something, and these sources this."""
     known = SourceResult("ok", {"threat.abuse_score": 3})
     off = SourceResult("skipped", detail="disabled")
     given = [

@@ -189,7 +189,7 @@ class TestRotating:
     PATH = "dns.a"
 
     def told(self, *sets: str, path: str = PATH, **settings: Any) -> list[str]:
-        """What is told of each set of members: `changed`, `rotating`, or nothing."""
+        """Return what is told of each set of members: `changed`, `rotating`, or nothing."""
         monitored = Monitored("domain", tracked=[path], **settings)
         source = "dns" if path == "dns.a" else "hosting"
         told: list[str] = []

@@ -155,7 +155,7 @@ class Watcher:
         return run, await self.results(run_id)
 
     async def results(self, run_id: UUID) -> list[dict[str, Any]]:
-        """What a run found, in the order of its targets, with the answers that stand."""
+        """Return what a run found, in the order of its targets, with the answers that stand."""
         return await self.rows(
             "select r.*, s.data from monitor_results r left join lateral ("
             " select data from monitor_snapshots s where s.monitor_id = r.monitor_id and s.target = r.target"
@@ -165,13 +165,13 @@ class Watcher:
         )
 
     async def rows(self, statement: str, *values: Any) -> list[dict[str, Any]]:
-        """What a statement gives."""
+        """Return what a statement gives."""
         async with self.database.connection() as connection:
             cursor = await connection.execute(statement, values)  # pyright: ignore[reportArgumentType]
             return await cursor.fetchall() if cursor.description else []
 
     async def balance(self) -> tuple[int, int]:
-        """What the account has, and what is held."""
+        """Return what the account has, and what is held."""
         async with self.database.connection() as connection:
             shown = await credits.get_balance(connection, self.account_id)
         return shown.balance, shown.held

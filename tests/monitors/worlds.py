@@ -38,7 +38,7 @@ def answer(kind: Kind, words: Said, moment: datetime = MOMENT) -> dict[str, Any]
 
 
 def world(kind: Kind, chance: random.Random) -> dict[str, Fields]:
-    """What all sources of a kind say of one target."""
+    """Return what all sources of a kind say of one target."""
     return {source.spec.name: fields(kind, source.fields, chance) for source in kind.sources}
 
 

@@ -92,7 +92,7 @@ def test_every_example_is_as_its_schema_says(document: dict[str, Any]) -> None:
 
 
 async def answer(request: web.Request) -> web.Response:
-    """What the fixture of a source says; the same whatever is asked."""
+    """Return what the fixture of a source says; the same whatever is asked."""
     name, path = request.match_info["name"], request.match_info["path"]
     told = json.loads((FIXTURES / name / f"{SAYS.get(name, 'ok')}.json").read_text())["exchanges"]
     there = [one for one in told if one["path"].rstrip("/").endswith(path.rstrip("/"))] or told

@@ -74,12 +74,12 @@ class Part:
 
     @property
     def said(self) -> str:
-        """What it has logged."""
+        """Return what it has logged."""
         return self.log.read_bytes()[self._from :].decode(errors="replace")
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Return whether it runs."""
         return self.process.poll() is None
 
     def end(self) -> None:

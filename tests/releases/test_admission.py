@@ -168,7 +168,7 @@ async def sweeps(database: Database, build: str, times: int) -> None:
 
 
 async def carried(database: Database, run_ids: list[UUID]) -> int:
-    """How many of these runs somebody has begun."""
+    """Return how many of these runs somebody has begun."""
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select count(*) filter (where not begun and status = 'queued')::int as waits from run_work"
@@ -181,7 +181,7 @@ async def carried(database: Database, run_ids: list[UUID]) -> int:
 
 
 async def is_silent(database: Database, build: str) -> bool:
-    """Whether no worker of the build wants to be woken."""
+    """Return whether no worker of the build wants to be woken."""
     async with database.connection() as connection:
         cursor = await connection.execute("select room from shifts where build = %s", (build,))
         return all(row["room"] == shifts.UNFIT for row in await cursor.fetchall())

@@ -77,7 +77,7 @@ class Api:
     part: Part
 
     async def answers(self) -> bool:
-        """Whether it says that the database and the schema are good."""
+        """Return whether it says that the database and the schema are good."""
         assert self.part.is_alive, self.part.said
         async with httpx.AsyncClient(trust_env=False) as client:
             try:
@@ -131,7 +131,7 @@ async def ended(part: Part) -> None:
 
 
 async def carried_by(connection: psycopg.AsyncConnection[Any], build: str) -> int:
-    """How many runs the shifts of a build have."""
+    """Return how many runs the shifts of a build have."""
     cursor = await connection.execute(
         "select count(*) from run_work w join shifts s on s.id = w.carrier where s.build = %s", (build,)
     )

@@ -19,7 +19,7 @@ def schema(**properties: Any) -> JSONObject:
 
 
 def sent(given: JSONObject | None, values: dict[str, str]) -> Answer:
-    """What a form gives in whose fields, by their labels, these values stand."""
+    """Return what a form gives in whose fields, by their labels, these values stand."""
     fields = fields_of(given)
     keys = {one.name or "": one.key for one in fields}
     return read_form(urlencode({keys[name]: value for name, value in values.items()}).encode(), fields)

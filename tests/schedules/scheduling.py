@@ -79,7 +79,7 @@ class Scheduler:
             return await cursor.fetchall() if cursor.description else []
 
     async def row(self, automation_id: UUID) -> dict[str, Any]:
-        """When a workflow is due."""
+        """Return when a workflow is due."""
         [found] = await self.rows(
             "select * from automation_schedules where automation_id = %s", automation_id
         )

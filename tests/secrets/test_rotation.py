@@ -67,7 +67,7 @@ def rotate(settings: Settings, database: Database, keys: str) -> tuple[int, dict
 
 
 def counts(secrets: int, tokens: int, webhooks: int, canary: int) -> dict[str, Any]:
-    """What is said where every key opens."""
+    """Return what is said where every key opens."""
     counted = {"secrets": secrets, "ingest_tokens": tokens, "webhooks": webhooks, "canary": canary}
     return {noun: {"resealed": resealed, "unreadable": 0} for noun, resealed in counted.items()}
 

@@ -31,7 +31,7 @@ async def read(data: bytes | str, bounds: Bounds | None = None, size: int = 7) -
 
 
 async def refusal(data: bytes | str, bounds: Bounds | None = None, size: int = 7) -> FieldError:
-    """What is wrong with a file."""
+    """Return what is wrong with a file."""
     with pytest.raises(Invalid) as refused:
         await read(data, bounds, size)
     [error] = refused.value.errors

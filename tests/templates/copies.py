@@ -47,7 +47,7 @@ async def run(api: Api, person: Person, workflow: dict[str, Any], payload: Any, 
 
 
 def sent(receiver: Endpoint) -> list[tuple[str, Any]]:
-    """What came, each with the secret whose URL it came to; nothing is left for the next time."""
+    """Return what came, each with the secret whose URL it came to; nothing is left for the next time."""
     came = [(one["path"].removeprefix("/"), json.loads(one["body"])) for one in receiver.requests]
     receiver.requests.clear()
     return came

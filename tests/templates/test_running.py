@@ -33,7 +33,7 @@ Sent = list[tuple[str, Any]]
 
 
 def told(text: str) -> Sent:
-    """What Slack gets."""
+    """Return what Slack gets."""
     return [(SLACK, {"text": text})]
 
 
@@ -406,7 +406,7 @@ FAILED_RUN = {"id": "r", "workflow_id": "w", "workflow_name": "Import"}
 
 
 def text_of(template_id: str, n: int) -> dict[str, Any]:
-    """What Slack is told of an event."""
+    """Return what Slack is told of an event."""
     [(_, body)] = EVENTS[template_id][n][1]
     return body
 

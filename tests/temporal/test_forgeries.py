@@ -90,7 +90,7 @@ async def _fails_at_once(handle: WorkflowHandle[Any, Any]) -> None:
 
 
 async def _input_of(handle: WorkflowHandle[Any, Any]) -> Payload:
-    """What anybody can copy of a history: the sealed input."""
+    """Return what anybody can copy of a history: the sealed input."""
     [started] = await events_of(handle, "workflow_execution_started")
     [payload] = started.workflow_execution_started_event_attributes.input.payloads
     return payload

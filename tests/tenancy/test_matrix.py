@@ -181,7 +181,7 @@ async def ask(client: httpx.AsyncClient, name: str, case: Case, id: str) -> http
 
 
 def shown(response: httpx.Response, id: str) -> tuple[int, str, set[str]]:
-    """What a client can tell answers apart by, but for what differs from request to request."""
+    """Return what a client can tell answers apart by, but for what differs from request to request."""
     text = response.text.replace(id, "ID").replace(response.headers["x-request-id"], "REQUEST")
     return response.status_code, text, set(response.headers)
 

@@ -67,7 +67,7 @@ async def _kill(unit: Unit) -> None:
 
 
 async def _has_noted(topology: Topology, address: str) -> bool:
-    """Whether all parts of a server have noted this address in its database."""
+    """Return whether all parts of a server have noted this address in its database."""
     query = f"select count(distinct role) from cluster_membership where rpc_address = '{address}'"
     text = f'psql --host=/run/postgresql moved --tuples-only --no-align --command="{query}"'
     return (await topology.machines.do([Block("a test", 1, "sh", "db1", text, False)])).strip() == "4"

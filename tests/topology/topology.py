@@ -84,7 +84,7 @@ class Topology:
             return await (await connection.execute(statement, values)).fetchall()  # type: ignore[arg-type]
 
     async def readyz(self, app: str) -> dict[str, str]:
-        """What an API says of the parts that it needs; empty if it does not answer."""
+        """Return what an API says of the parts that it needs; empty if it does not answer."""
         url = f"http://{self.machines.address(_APPS[app])}:8000"
         host = self.url.removeprefix("https://")
         async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=3) as client:
@@ -94,7 +94,7 @@ class Topology:
         return {}
 
     async def all_ready(self) -> bool:
-        """Whether both APIs say that all parts work, and the proxy says so too."""
+        """Return whether both APIs say that all parts work, and the proxy says so too."""
         said = await asyncio.gather(*(self.readyz(app) for app in _APPS))
         async with httpx.AsyncClient(
             base_url=self.url, verify=self.trust, trust_env=False, timeout=3
@@ -169,7 +169,7 @@ class Load:
         return [call.id for call in self.receiver.calls if since < call.at < until and call.port in ports]
 
     def repeated(self) -> int:
-        """How many calls came again under their `webhook-id`."""
+        """Return how many calls came again under their `webhook-id`."""
         return sum(count - 1 for count in Counter(call.id for call in self.receiver.calls).values())
 
     async def in_service(self, former: set[str] | None = None) -> float:
@@ -197,7 +197,7 @@ class Load:
 
 
 def patience() -> float:
-    """How long a part may be away: longer only where others keep the machine busy many times over."""
+    """Return how long a part may be away: longer only where others keep the machine busy many times over."""
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
     return BACK_SECONDS * max(1.0, busy / _BUSY)
 

@@ -83,7 +83,7 @@ class Unit:
         return self.child.pid
 
     def listens(self) -> bool:
-        """Whether its main process has a socket that listens."""
+        """Return whether its main process has a socket that listens."""
         return any(
             one.status == psutil.CONN_LISTEN for one in psutil.Process(self.pid).net_connections("tcp")
         )

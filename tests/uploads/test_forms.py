@@ -201,7 +201,7 @@ async def test_a_packed_form_is_refused(person: Person) -> None:
 
 
 async def exchange(api: Api, person: Person, body: bytes, headers: bytes) -> bytes:
-    """What the server answers to a request that stays open."""
+    """Return what the server answers to a request that stays open."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(api.url.rpartition(":")[2]))
     writer.write(
         f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {person.secret}\r\n"

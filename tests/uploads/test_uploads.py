@@ -42,7 +42,7 @@ async def rows_of(upload: Upload) -> list[RowInput]:
 
 
 async def refusal(data: bytes | str, type: str = "email", column: str | None = None) -> FieldError:
-    """What is wrong with a file, be it said when it is opened or when it is read."""
+    """Return what is wrong with a file, be it said when it is opened or when it is read."""
     with pytest.raises(Invalid) as refused:
         await rows_of(await opened(data, type, column))
     [error] = refused.value.errors

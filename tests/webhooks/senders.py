@@ -63,7 +63,7 @@ async def attempted(
 
 
 async def work(database: Database, delivery_ids: Sequence[UUID | str]) -> dict[str, dict[str, Any]]:
-    """What is at work or waits of these deliveries."""
+    """Return what is at work or waits of these deliveries."""
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select * from delivery_work where delivery_id = any(%s::uuid[])", (list(delivery_ids),)

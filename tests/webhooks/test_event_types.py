@@ -149,7 +149,7 @@ def rows(schema: dict[str, Any], within: str = "") -> Iterator[str]:
 
 
 def section(event_type: EventType) -> str:
-    """What docs/events.md must say of a type."""
+    """Return what docs/events.md must say of a type."""
     head = [
         f"### {event_type.name}",
         "",

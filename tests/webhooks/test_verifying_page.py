@@ -40,7 +40,7 @@ class Receiver:
     output: Path
 
     def status(self, headers: Headers, body: bytes = BODY) -> int:
-        """What it answers to this request."""
+        """Return what it answers to this request."""
         return self.http.post("/hooks", content=body, headers=headers).status_code
 
 

@@ -49,7 +49,7 @@ async def ended(person: Person, path: str) -> dict[str, Any]:
 
 
 async def inputs(person: Person, workflow: str) -> list[Any]:
-    """What the runs of a workflow were started with, in the order in which they were accepted."""
+    """Return what the runs of a workflow were started with, in the order in which they were accepted."""
     query = {"workflow_id": workflow, "limit": 100}
     page = (await person.key.get("/api/workflows/runs", params=query)).json()
     runs = [(await person.key.get(f"/api/workflows/runs/{run['id']}")).json() for run in page["runs"]]

@@ -27,7 +27,7 @@ SCHEMA = {"properties": {"email": {"format": "email"}}, "required": ["email"]}
 
 
 async def counts(database: Database, person: Person) -> tuple[int, int, int]:
-    """How many uploads, runs and rows of work an account has."""
+    """Return how many uploads, runs and rows of work an account has."""
     tables = ("uploads", "runs", "run_work")
     async with database.connection() as connection:
         found: list[int] = []

@@ -26,7 +26,7 @@ async def cut(data: bytes) -> AsyncGenerator[bytes]:
 
 
 async def read(table: str | bytes, schema: dict[str, Any] | None = None, **trigger: Any) -> list[Any]:
-    """What the runs of a file start with."""
+    """Return what the runs of a file start with."""
     given = FileUploadTrigger.model_validate({"type": "file_upload", **trigger})
     entry = TriggerSpec(given, False, None if schema is None else InputSchema(schema))
     target = RunTarget(uuid4(), uuid4(), "active", 1, BULK, NONE, own=False, spec=entry)

@@ -21,7 +21,7 @@ SERVERS = {"old": ["x", "y"], "new": ["y", "z"], "added": ["z"], "removed": ["x"
 
 
 def event(*changes: tuple[str, dict[str, Any]], more: int = 0) -> dict[str, Any]:
-    """What a monitor tells of its run."""
+    """Return what a monitor tells of its run."""
     told = [{"target": target, "changes": of} for target, of in changes]
     return {
         "monitor_name": "Ours", "run_id": "r", "total_records": 9, "changes_detected": len(told) + more,
@@ -123,7 +123,7 @@ async def test_a_register_that_is_silent_for_a_day_is_no_news_of_a_supplier(
     await copy(person, "supplier-watch", trigger={"type": "monitor_event", "monitor_id": made["id"]})
 
     async def supplier_alerts() -> set[str]:
-        """What is told of this monitor: other copies listen to all monitors of the account."""
+        """Return what is told of this monitor: other copies listen to all monitors of the account."""
         return {
             body["text"] for _, body in sent(receiver) if "Changes of suppliers (Suppliers)" in body["text"]
         }

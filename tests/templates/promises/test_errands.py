@@ -21,7 +21,7 @@ ADA = "ada@example.com"
 
 @pytest.fixture
 def away(receiver: Endpoint, monkeypatch: pytest.MonkeyPatch) -> list[web.Response]:
-    """What the other side answers first; then it takes everything."""
+    """Return what the other side answers first; then it takes everything."""
     failures: list[web.Response] = []
     monkeypatch.setattr(receiver, "answer", lambda _: failures.pop() if failures else web.json_response({}))
     return failures
