@@ -29,6 +29,7 @@ from activities.own_runs import OwnRunActivities
 from activities.schedules import ScheduleActivities
 from database import AWAY as DATABASE_AWAY
 from database import Database, Notifier
+from dispatch.bulk_actions import BulkActionLoop
 from dispatch.deliveries import DeliveryDispatcher
 from dispatch.jobs import JobDispatcher
 from dispatch.loop import DispatchServices
@@ -55,6 +56,7 @@ from models.installation import root_key
 from models.installation.connections import OF_WORKER
 from models.installation.schema import find_schema
 from models.runs.builds import BuildState
+from models.runs.run_bounds import UnfinishedRuns
 from outbound.client import Outbound
 from outbound.lease import Lost
 from providers.lookup.lookup import Lookups
@@ -150,6 +152,7 @@ class Parts:
             MonitorDispatcher(dispatch, self._monitors),
             ScheduleDispatcher(database, client, self._monitors, self._schedules),
             JobDispatcher(dispatch, self._jobs),
+            BulkActionLoop(dispatch, notifier, UnfinishedRuns(settings.max_unfinished_runs)),
         )
         self._watchdog = PoolWatchdog(database, self.recorder.database, self.deliveries.writer)
         self._figures = FigureWriter(database)

@@ -15,7 +15,7 @@ from models import audit
 from models.credits import paid_blocks
 from models.jobs import cleanup
 from models.lookups import cached_answers
-from models.runs import history, step_answers, uploads
+from models.runs import bulk_actions, history, step_answers, uploads
 from models.webhooks import delivery_recovery
 from providers import dataset_refresh
 from settings import Settings
@@ -87,7 +87,7 @@ class MaintenanceActivities:
         """Create the partitions of the coming weeks, and drop those that are older than runs are kept.
 
         Also delete answers to ended runs, keys that workflows have forgotten, and audit entries of runs that
-        are too old. Uploads store how their runs ended, and are deleted with them.
+        are too old. Uploads store how their runs ended, and are deleted with them; bulk actions too.
 
         Returns:
             The number of dropped weeks.
@@ -99,6 +99,7 @@ class MaintenanceActivities:
             await step_answers.purge(connection)
             await audit.delete_of_runs(connection, kept)
             await uploads.expire(connection, kept)
+            await bulk_actions.expire(connection, kept)
             # Dropping waits for readers. If that takes too long, the next call continues.
             return await history.drop_old(connection, kept)
 

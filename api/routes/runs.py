@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -40,12 +39,9 @@ from models.runs.retries import RetryRequest
 from models.runs.run_lists import ListedRun
 from models.runs.run_queries import RunQuery
 from models.runs.run_views import RunView
-from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 from models.views import to_json
 
 _log = logs.get(__name__)
-# A notification must have less than 8,000 bytes.
-_IDS_IN_A_NOTIFICATION = 200
 
 router = APIRouter(prefix="/api/workflows/runs", tags=["runs"], route_class=StrictRoute)
 
@@ -183,8 +179,7 @@ async def cancel_run(run_id: Id, request: Request, caller: Author, services: Ser
             changes = {"run_id": str(run_id)}
             await audit.record(connection, actor(request, caller), "run.cancelled", target, changes)
     if ended:
-        _notify_ends(services, ended)
-        services.notifier.notify(QUEUED_CHANNEL)
+        cancellation.notify_ends(services.notifier, ended)
     view = await read_run(services, caller.account_id, run_id)
     return Response(to_json(view), media_type="application/json")
 
@@ -200,15 +195,7 @@ async def cancel_all(services: Services, by: Actor, workflow_id: UUID, upload_id
             if ended and upload_id is None:
                 changes = {"runs": len(ended)}
                 await audit.record(connection, by, "run.cancelled", Target("workflow", workflow_id), changes)
-        _notify_ends(services, ended)
-    services.notifier.notify(QUEUED_CHANNEL)
-
-
-def _notify_ends(services: Services, run_ids: Sequence[UUID]) -> None:
-    for start in range(0, len(run_ids), _IDS_IN_A_NOTIFICATION):
-        ids = ",".join(map(str, run_ids[start : start + _IDS_IN_A_NOTIFICATION]))
-        services.notifier.notify(CANCELLED_CHANNEL, ids)
-        services.notifier.notify(FINISHED_CHANNEL, ids)
+        cancellation.notify_ends(services.notifier, ended)
 
 
 @router.post(

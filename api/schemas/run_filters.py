@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 from fastapi import Depends, Query
 from pydantic import AwareDatetime, BeforeValidator
@@ -37,22 +38,28 @@ Included = Annotated[
 ]
 
 
-def _check_iso_time(given: str) -> str:
+def _check_iso_time(given: Any) -> Any:
     # As a number, it would be seconds since 1970.
-    if not re.match(r"\d{4}-\d\d-\d\d[Tt ]", given):
+    if not isinstance(given, str) or not re.match(r"\d{4}-\d\d-\d\d[Tt ]", given):
         raise PydanticCustomError("invalid_format", "Must be a time by ISO 8601, as 2026-11-01T00:00:00Z.")
     return given
 
 
-_Time = Annotated[AwareDatetime, BeforeValidator(_check_iso_time)]
+Time = Annotated[AwareDatetime, BeforeValidator(_check_iso_time)]
+"""A time by ISO 8601, with its zone."""
+
+
+def check_order(since: datetime | None, until: datetime | None) -> bool:
+    """Return whether a stretch of time ends after its beginning."""
+    return since is None or until is None or until > since
 
 
 async def _read_time(
-    since: Annotated[_Time | None, Query(description="Only runs accepted then or later.")] = None,
-    until: Annotated[_Time | None, Query(description="Only runs accepted before then.")] = None,
+    since: Annotated[Time | None, Query(description="Only runs accepted then or later.")] = None,
+    until: Annotated[Time | None, Query(description="Only runs accepted before then.")] = None,
 ) -> RunQuery:
     """Return a query of the runs of a stretch of time."""
-    if since is not None and until is not None and until <= since:
+    if not check_order(since, until):
         message = "The end is not after the beginning (`since`)."
         raise Invalid([FieldError("", "out_of_range", message, parameter="until")])
     return RunQuery(since=since, until=until)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, LiteralString
 from uuid import UUID
 
 import metrics
-from database import Connection
+from database import Connection, Notifier
 from models.errors import NotFound
+from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 
 FIRST = UUID(int=0)
 """The smallest id."""
 _AT_ONCE = 1000
+# A notification must have less than 8,000 bytes.
+_IDS_IN_A_NOTIFICATION = 200
 
 # Locked in the order of their ids, including parents: a run's id is greater than its parent's. An executor
 # notices that they are gone at its next write.
@@ -72,6 +75,19 @@ async def _end_chosen(
     return ids, [row["run_id"] for row in children]
 
 
+async def cancel_these(
+    connection: Connection, account_id: UUID, run_ids: Sequence[UUID]
+) -> tuple[list[UUID], list[UUID]]:
+    """Cancel these runs of the account, and the runs that they have begun as steps; skip those that ended.
+
+    Returns:
+        The given runs that this call has ended, and the others.
+    """
+    wanted = {"account_id": account_id, "run_ids": list(run_ids)}
+    async with connection.transaction():
+        return await _end_chosen(connection, "run_id = any(%(run_ids)s)", wanted)
+
+
 async def cancel_some(
     connection: Connection,
     account_id: UUID,
@@ -95,3 +111,12 @@ async def cancel_some(
     async with connection.transaction():
         ended, children = await _end_chosen(connection, some, wanted)
     return ended + children, ended[-1] if len(ended) == _AT_ONCE else None
+
+
+def notify_ends(notifier: Notifier, run_ids: Sequence[UUID]) -> None:
+    """Notify carriers and clients of runs that were cancelled; call it after the commit."""
+    for start in range(0, len(run_ids), _IDS_IN_A_NOTIFICATION):
+        ids = ",".join(map(str, run_ids[start : start + _IDS_IN_A_NOTIFICATION]))
+        notifier.notify(CANCELLED_CHANNEL, ids)
+        notifier.notify(FINISHED_CHANNEL, ids)
+    notifier.notify(QUEUED_CHANNEL)

@@ -34,12 +34,14 @@ class RetryRequest:
         from_step: repeat this step and all that need it; by default the steps that did not complete.
         version: the workflow's version to run; by default that of the run.
         dedupe_key: a second request with the same key is the same retry.
+        priority: of the new run.
     """
 
     run_id: UUID
     from_step: str | None = None
     version: int | None = None
     dedupe_key: str | None = None
+    priority: int = INTERACTIVE
 
 
 async def retry(
@@ -81,7 +83,7 @@ async def retry(
     needs = needs_of(definition)
     kept = {step_id: position[step_id] for step_id in statuses if step_id in position.keys() - again}
     resumed = [step_id for step_id in begun & position.keys() - anew if again.isdisjoint(needs[step_id])]
-    accepted = await _accept(connection, run, wanted, kept, resumed, request.dedupe_key)
+    accepted = await _accept(connection, run, wanted, kept, resumed, request)
     if not accepted.repeated:
         changes = {
             "run_id": str(accepted.run_id), "restarted_from": str(run_id), "from_step": from_step,
@@ -188,19 +190,19 @@ async def _accept(
     version: int,
     kept: dict[str, int],
     resumed: list[str],
-    dedupe_key: str | None,
+    request: RetryRequest,
 ) -> RunAcceptance:
     """Store the new run with the steps that it takes over, each with its position, and items of others."""
     run_id = new_id()
     values = {
-        "id": run_id, "original": run["id"], "version": version, "priority": INTERACTIVE,
-        "dedupe_key": dedupe_key, "kept": list(kept), "positions": list(kept.values()), "resumed": resumed,
-        **tracing.get_origin()._asdict(),
+        "id": run_id, "original": run["id"], "version": version, "priority": request.priority,
+        "dedupe_key": request.dedupe_key, "kept": list(kept), "positions": list(kept.values()),
+        "resumed": resumed, **tracing.get_origin()._asdict(),
     }  # fmt: skip
     cursor = await connection.execute(_ACCEPT, values)
     if await cursor.fetchone():
         await connection.execute(_TAKE_OVER, values)
         return RunAcceptance(run_id=run_id, repeated=False)
-    before = await find_accepted(connection, run["automation_id"], dedupe_key or "")
+    before = await find_accepted(connection, run["automation_id"], request.dedupe_key or "")
     assert before is not None, "it was there a moment ago, and this transaction sees what has committed"
     return before

@@ -81,7 +81,7 @@ def parameters_of(query: RunQuery, account_id: UUID) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def select_runs(query: RunQuery) -> LiteralString:
+def select_runs(query: RunQuery, columns: LiteralString = "c.*") -> LiteralString:
     """Return the statement that selects a page of runs, and one more if there are more."""
     conditions: tuple[tuple[object, LiteralString], ...] = (
         (query.trigger, " and c.trigger = %(trigger)s"),
@@ -93,7 +93,7 @@ def select_runs(query: RunQuery) -> LiteralString:
     for value, condition in conditions:
         filters += condition if value is not None else ""
     return (
-        "select c.* from " + _candidates(query, "*") + " c where true" + filters
+        "select " + columns + " from " + _candidates(query, "*") + " c where true" + filters
         + " order by c.id desc limit %(limit)s"
     )  # fmt: skip
 

@@ -45,6 +45,13 @@ async def an_ended_run(owner: Person) -> str:
     return run
 
 
+async def a_bulk_action(owner: Person) -> str:
+    body = {"filter": {"workflow_id": await a_workflow(owner)}, "action": "cancel"}
+    told = (await owner.session.post("/api/workflows/runs/bulk", json=body | {"dry": True})).json()
+    confirmed = body | {"confirm": told["confirm"]}
+    return (await owner.session.post("/api/workflows/runs/bulk", json=confirmed)).json()["id"]
+
+
 async def a_secret(owner: Person) -> str:
     secret = {"name": f"S{uuid4().hex}", "value": f"theirs-{uuid4()}"}
     return (await owner.session.post("/api/workflows/secrets", json=secret)).json()["name"]

@@ -15,6 +15,7 @@ from tests.api_server import Api, Person, openapi_document
 from tests.tenancy.makers import (
     Maker,
     a_batch,
+    a_bulk_action,
     a_delivery,
     a_file_workflow,
     a_job,
@@ -89,6 +90,8 @@ MATRIX = {
     ),
     "POST /api/workflows/runs/{run_id}/cancel": Case(a_run),
     "POST /api/workflows/runs/{run_id}/retry": Case(an_ended_run, json={}),
+    "GET /api/workflows/runs/bulk/{action_id}": Case(a_bulk_action),
+    "POST /api/workflows/runs/bulk/{action_id}/cancel": Case(a_bulk_action),
     "GET /api/bulk-jobs/{job_id}": Case(a_job),
     "GET /api/bulk-jobs/{job_id}/events": Case(an_ended_job),
     "GET /api/bulk-jobs/{job_id}/results": Case(an_ended_job),

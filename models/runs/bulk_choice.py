@@ -1,0 +1,83 @@
+"""The runs that a bulk action takes: those of its filter that existed when its dry run was made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import LiteralString, NamedTuple, cast
+from uuid import UUID
+
+from database import Connection
+from models.errors import Conflict
+from models.runs.confirmations import Action, moment_of
+from models.runs.run_queries import SCANNED, RunQuery, parameters_of, select_end, select_runs
+from models.runs.run_views import RunStatus
+
+MOST = 10_000
+"""The most runs of an action."""
+STATUSES: dict[Action, tuple[RunStatus, ...]] = {
+    "retry": ("failed", "cancelled"), "cancel": ("queued", "running", "waiting"),
+}  # fmt: skip
+"""The statuses of the runs that each action takes."""
+_MOST_PAGES = 10
+_COLUMNS: LiteralString = "c.id, c.automation_id, c.version, c.completed_at"
+
+
+class ChosenRun(NamedTuple):
+    """A run to take, and the version that it ran."""
+
+    id: UUID
+    automation_id: UUID
+    version: int
+
+
+async def choose(
+    connection: Connection, account_id: UUID, action: Action, query: RunQuery, action_id: UUID
+) -> list[ChosenRun]:
+    """Return the runs that an action takes, oldest first.
+
+    Args:
+        connection: in a transaction of its own, which sees the runs of one moment.
+        account_id: the owner.
+        action: what is to be done to them.
+        query: the filter.
+        action_id: the id of the action, which has the moment of its dry run.
+
+    Raises:
+        Conflict: `too_many_chosen`.
+    """
+    await connection.execute("set transaction isolation level repeatable read, read only")
+    statuses = STATUSES[action] if query.status is None else (query.status,)
+    chosen: list[ChosenRun] = []
+    for status in statuses:
+        of_status = replace(query, status=status, before=action_id, limit=MOST)
+        chosen += await _choose_of(connection, account_id, of_status, action_id)
+        if len(chosen) > MOST:
+            raise _too_many(f"more than {MOST:,} runs")
+    return sorted(chosen)
+
+
+async def _choose_of(
+    connection: Connection, account_id: UUID, query: RunQuery, action_id: UUID
+) -> list[ChosenRun]:
+    moment, chosen = moment_of(action_id), list[ChosenRun]()
+    for _ in range(_MOST_PAGES):
+        wanted = parameters_of(query, account_id)
+        cursor = await connection.execute(select_runs(query, _COLUMNS), wanted)
+        for row in await cursor.fetchall():
+            if row["completed_at"] is None or row["completed_at"] <= moment:
+                chosen.append(ChosenRun(row["id"], row["automation_id"], row["version"]))
+        if len(chosen) > MOST or query.parent_run_id is not None:
+            return chosen
+        end = await (await connection.execute(select_end(query), wanted)).fetchone()
+        if end is None or end["looked_at"] < SCANNED:
+            return chosen
+        query = replace(query, before=cast(UUID, end["id"]))
+    raise _too_many(f"more than {_MOST_PAGES * SCANNED:,} runs to look through")
+
+
+def _too_many(found: str) -> Conflict:
+    message = (
+        f"The filter has {found}, and an action takes {MOST:,}: narrow it by `since` and `until`, or by"
+        " `workflow_id`."
+    )
+    return Conflict("too_many_chosen", message, limit=MOST)

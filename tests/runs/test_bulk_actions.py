@@ -1,0 +1,221 @@
+"""POST /api/workflows/runs/bulk: many runs retried or cancelled at once."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import httpx
+import psycopg
+import pytest
+
+from database import Connection
+from models.runs import bulk_actions, confirmations
+from models.runs.bulk_actions import Share
+from models.runs.run_bounds import UnfinishedRuns
+from tests.api_server import Api, Person
+from tests.automations.engine import transform, until
+from tests.runs.workflows import create, finish, problem, start
+
+BULK = "/api/workflows/runs/bulk"
+
+
+@pytest.fixture
+async def person(api: Api) -> Person:
+    return await api.person(credits=100)
+
+
+async def failing(person: Person, runs: int, **fields: Any) -> tuple[str, list[str]]:
+    """A workflow whose runs fail, and so many of them."""
+    workflow = await create(person, [transform("broken", "sum(trigger)")], **fields)
+    return workflow, [(await finish(person, workflow, "text"))["id"] for _ in range(runs)]
+
+
+async def forecast(client: httpx.AsyncClient, filter: dict[str, Any], **body: Any) -> dict[str, Any]:
+    body = {"action": "retry"} | body
+    response = await client.post(BULK, json={"filter": filter, "dry": True} | body)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def confirmed(client: httpx.AsyncClient, filter: dict[str, Any], confirm: str, **body: Any):
+    return await client.post(BULK, json={"filter": filter, "confirm": confirm} | {"action": "retry"} | body)
+
+
+async def ended(person: Person, action_id: str) -> dict[str, Any]:
+    async def look() -> dict[str, Any] | None:
+        action = (await person.key.get(f"{BULK}/{action_id}")).json()
+        return action if action["completed_at"] else None
+
+    return await until(look)
+
+
+async def retries_of(person: Person, workflow: str) -> list[str]:
+    found = (
+        await person.key.get("/api/workflows/runs", params={"workflow_id": workflow, "limit": 100})
+    ).json()
+    return sorted(run["restarted_from"] for run in found["runs"] if run["restarted_from"])
+
+
+async def test_failed_runs_of_a_filter_are_retried_each_once(person: Person, worker: None) -> None:
+    workflow, failed = await failing(person, 3)
+    other, _ = await failing(person, 1)
+    chosen = {"workflow_id": workflow, "status": "failed"}
+    told = await forecast(person.key, chosen)
+    assert (told["count"], told["credits_max"]) == (3, 0)
+    _, late = workflow, (await finish(person, workflow, "text"))["id"]
+    response = await confirmed(person.key, chosen, told["confirm"])
+    assert response.status_code == 202, response.text
+    action = response.json()
+    assert response.headers["location"] == f"{BULK}/{action['id']}"
+    assert (action["filter"], action["total"]) == (chosen, 3)
+    action = await ended(person, action["id"])
+    assert (action["status"], action["done"], action["skipped"], action["failed"]) == ("completed", 3, {}, 0)
+    assert await retries_of(person, workflow) == sorted(failed), f"not {late}, made after the dry run"
+    assert await retries_of(person, other) == []
+
+
+async def test_two_requests_with_one_confirmation_are_one_action(person: Person, worker: None) -> None:
+    workflow, failed = await failing(person, 2)
+    chosen = {"workflow_id": workflow}
+    confirm = (await forecast(person.key, chosen))["confirm"]
+    both = await asyncio.gather(*(confirmed(person.key, chosen, confirm) for _ in range(2)))
+    assert len({answer.json()["id"] for answer in both}) == 1
+    await ended(person, both[0].json()["id"])
+    again = await confirmed(person.key, chosen, confirm)
+    assert (again.status_code, again.json()["status"]) == (202, "completed")
+    assert await retries_of(person, workflow) == sorted(failed)
+
+
+async def test_unfinished_runs_are_cancelled_and_ended_ones_are_left(person: Person, worker: None) -> None:
+    workflow = await create(person, [{"id": "a", "type": "delay", "config": {"days": 1}}])
+    runs = [await start(person, workflow) for _ in range(3)]
+    chosen = {"workflow_id": workflow}
+    told = await forecast(person.key, chosen, action="cancel")
+    assert (told["count"], told["credits_max"]) == (3, 0)
+    response = await confirmed(person.key, chosen, told["confirm"], action="cancel")
+    action = await ended(person, response.json()["id"])
+    assert action["done"] == 3
+    for run_id in runs:
+        assert (await person.key.get(f"/api/workflows/runs/{run_id}")).json()["status"] == "cancelled"
+    assert (await forecast(person.key, chosen, action="cancel"))["count"] == 0
+    assert (await forecast(person.key, chosen))["count"] == 3, "cancelled runs can be retried"
+
+
+async def test_the_newest_version_is_run_if_that_is_asked_for(person: Person, worker: None) -> None:
+    workflow, failed = await failing(person, 1)
+    steps = [transform("broken", "'mended'")]
+    await person.key.patch(f"/api/workflows/{workflow}", json={"steps": steps})
+    chosen = {"workflow_id": workflow}
+    told = await forecast(person.key, chosen, version="newest")
+    await ended(
+        person,
+        (await confirmed(person.key, chosen, told["confirm"], version="newest")).json()["id"],
+    )
+
+    async def look() -> dict[str, Any] | None:
+        found = await person.key.get(
+            "/api/workflows/runs", params={"workflow_id": workflow, "status": "completed"}
+        )
+        return next(iter(found.json()["runs"]), None)
+
+    run = await until(look)
+    assert (run["restarted_from"], run["workflow_version"]) == (failed[0], 2)
+
+
+async def test_a_run_that_a_rule_refuses_is_skipped_with_its_reason(person: Person, worker: None) -> None:
+    workflow, failed = await failing(person, 1)
+    chosen = {"workflow_id": workflow}
+    confirm = (await forecast(person.key, chosen))["confirm"]
+    await person.key.patch(f"/api/workflows/{workflow}", json={"status": "paused"})
+    action = await ended(person, (await confirmed(person.key, chosen, confirm)).json()["id"])
+    assert (action["done"], action["skipped"]) == (0, {"workflow_not_active": 1})
+    assert [(error["run_id"], error["code"]) for error in action["errors"]] == [
+        (failed[0], "workflow_not_active")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"filter": None}, "/filter"),
+        ({"filter": {"state": "failed"}}, "/filter/state"),
+        ({"filter": {"status": "queued"}}, "/filter/status"),
+        ({"filter": {"status": "failed"}, "action": "cancel"}, "/filter/status"),
+        ({"filter": {"since": 5}}, "/filter/since"),
+        ({"filter": {"since": "2026-11-02T00:00:00Z", "until": "2026-11-01T00:00:00Z"}}, "/filter/until"),
+        ({"filter": {"error_code": "x" * 101}}, "/filter/error_code"),
+        ({"action": "delete"}, "/action"),
+        ({"version": 2}, "/version"),
+        ({"version": "newest", "action": "cancel"}, "/version"),
+        ({"dry": "yes"}, "/dry"),
+        ({"dry": True, "confirm": "x"}, "/confirm"),
+        ({"dry": False}, "/confirm"),
+        ({"dry": False, "confirm": 5}, "/confirm"),
+    ],
+)
+async def test_bad_input_is_named(person: Person, change: dict[str, Any], wrong: str) -> None:
+    body: dict[str, Any] = {"filter": {}, "action": "retry", "dry": True}
+    response = await person.key.post(BULK, json=body | change)
+    assert response.status_code == 400, response.text
+    assert [error["pointer"] for error in response.json()["errors"]] == [wrong]
+
+
+async def test_a_confirmation_is_good_for_its_own_wish_alone(api: Api, person: Person) -> None:
+    confirm = (await forecast(person.key, {"step": "a"}))["confirm"]
+    refused = (409, "confirmation_mismatch")
+    assert problem(await confirmed(person.session, {"step": "a"}, confirm)) == refused
+    assert problem(await confirmed((await api.person()).key, {"step": "a"}, confirm)) == refused
+    assert problem(await confirmed(person.key, {"step": "b"}, confirm)) == refused
+    assert problem(await confirmed(person.key, {"step": "a"}, confirm, action="cancel")) == refused
+    assert problem(await confirmed(person.key, {"step": "a"}, confirm, version="newest")) == refused
+    for forged in ("é" * 54, confirm[:-2], confirm[::-1]):
+        assert problem(await confirmed(person.key, {"step": "a"}, forged)) == refused, forged
+    assert (await confirmed(person.key, {"step": "a"}, confirm)).json()["status"] == "completed", "of none"
+
+
+async def test_a_confirmation_ends_after_ten_minutes(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    confirm = (await forecast(person.key, {}))["confirm"]
+    with monkeypatch.context() as patch:
+        patch.setattr(confirmations, "MINUTES", -1)
+        assert problem(await confirmed(person.key, {}, confirm)) == (409, "confirmation_expired")
+    assert (await confirmed(person.key, {}, confirm)).status_code == 202
+
+
+async def test_a_share_that_is_lost_before_its_commit_is_taken_again_and_no_run_twice(
+    person: Person, worker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow, failed = await failing(person, 5)
+    monkeypatch.setattr(bulk_actions, "_SHARE", 2)
+    record, shares = bulk_actions.record, list[Share]()
+
+    async def lose_the_second(connection: Connection, share: Share) -> None:
+        shares.append(share)
+        if len(shares) == 2:
+            raise psycopg.OperationalError("the connection is lost")
+        await record(connection, share)
+
+    monkeypatch.setattr(bulk_actions, "record", lose_the_second)
+    chosen = {"workflow_id": workflow}
+    confirm = (await forecast(person.key, chosen))["confirm"]
+    action = await ended(person, (await confirmed(person.key, chosen, confirm)).json()["id"])
+    assert (action["done"], len(shares)) == (5, 4)
+    assert await retries_of(person, workflow) == sorted(failed)
+
+
+async def test_retries_wait_while_the_account_has_no_room(
+    person: Person, worker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow, failed = await failing(person, 2)
+    monkeypatch.setattr(bulk_actions, "_PAUSE_SECONDS", 0.1)
+    find_full, asked = UnfinishedRuns.find_full, list[UUID]()
+
+    async def be_full_once(self: UnfinishedRuns, connection: Connection, new: dict[UUID, int]) -> set[UUID]:
+        asked.extend(new)
+        return set(new) if len(asked) == 2 else await find_full(self, connection, new)
+
+    chosen = {"workflow_id": workflow}
+    confirm = (await forecast(person.key, chosen))["confirm"]
+    monkeypatch.setattr(UnfinishedRuns, "find_full", be_full_once)
+    action = await ended(person, (await confirmed(person.key, chosen, confirm)).json()["id"])
+    assert (action["done"], action["skipped"], len(asked)) == (2, {}, 3)
+    assert await retries_of(person, workflow) == sorted(failed)
