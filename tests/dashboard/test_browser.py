@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,11 +13,12 @@ from typing import Any
 import httpx
 import pytest
 from aiohttp import web
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
 from tests.automations.engine import Endpoint, endpoint
 from tests.stacks import StackProcess
 
+UTC_NOW = "2026-11-27T12:00:00Z"
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \u200b"
 
 
@@ -122,6 +124,51 @@ async def test_a_run_is_watched_from_its_beginning_to_its_end(page: Page, api: h
     )
     assert answered.status_code == 202
     await expect(page.locator("header.title .status")).to_contain_text("completed", timeout=15_000)
+
+
+async def test_attempts_of_a_step_and_the_waits_between_are_drawn_apart(
+    page: Page, api: httpx.AsyncClient, called: Endpoint
+) -> None:
+    statuses = iter((503, 503, 200))
+    called.answer = lambda request: web.json_response({}, status=next(statuses))
+    retry = {"max_attempts": 4, "initial_seconds": 0.5}
+    tell = {"id": "tell", "type": "webhook", "config": {"url": f"{called.url}/flaky"}, "retry": retry}
+    run = await start(api, await make(api, "Flaky", tell), {})
+    await page.goto(f"/app/runs/{run['id']}")
+    await expect(page.locator("rect.bar.completed")).to_have_count(1)
+    titles = await page.locator(".waterfall .bar:not(.queued) title").all_text_contents()
+    assert [title.partition(":")[0] for title in titles] == [
+        "attempt 1", "waits for attempt 2", "attempt 2", "waits for attempt 3", "attempt 3",
+    ]  # fmt: skip
+
+
+async def test_changes_are_marked_as_seen_by_a_button_and_by_nothing_else(
+    page: Page, api: httpx.AsyncClient
+) -> None:
+    body = {"name": "Resolvers", "monitor_type": "ip", "targets": ["8.8.8.8"]}
+    path = f"/api/monitors/{(await api.post('/api/monitors', json=body)).json()['id']}"
+    run = (await api.post(f"{path}/run")).json()["run_id"]
+
+    async def results(route: Route) -> None:
+        """Let the run have found a change: what sources say of an address does not change in a test."""
+        answer = await route.fetch()
+        [result] = (await api.get(f"{path}/runs/{run}/results")).json()
+        change = {"changes": {"location.city": {"old": "Ulm", "new": "Linz"}}, "completed_at": UTC_NOW}
+        seen = (await api.get(path)).json()["seen_at"] is not None
+        found = [] if seen else [{**result, **change, "run_id": run}]
+        await route.fulfill(response=answer, json={"results": found, "total": len(found)})
+
+    async with asyncio.timeout(30):
+        while (await api.get(f"{path}/runs/{run}")).json()["completed_at"] is None:
+            await asyncio.sleep(0.1)
+    await page.route("**/api/monitoring/results*", results)
+    await page.goto(path.replace("/api", "/app"))
+    await expect(page.get_by_role("heading", name="1 change that nobody has marked as seen")).to_be_visible()
+    await expect(page.get_by_role("cell", name="Linz")).to_be_visible()
+    assert (await api.get(path)).json()["seen_at"] is None
+    await page.get_by_role("button", name="Mark as seen").click()
+    await expect(page.get_by_text("Nothing has changed since you last looked")).to_be_visible()
+    assert (await api.get(path)).json()["seen_run_id"] == run
 
 
 async def test_an_approval_is_given_by_its_page_and_opening_it_changes_nothing(

@@ -79,7 +79,7 @@ function Step({ step, run }) {
   return html`<h2>${visible(step.id)} <span class="quiet">${visible(step.type)}</span></h2>
     <p><${Status} of=${step.status} /> ${duration(step.duration_ms)} · ${step.attempts} ${step.attempts === 1 ? "attempt" : "attempts"}${step.mocked ? " · mocked" : ""}</p>
     ${step.error && html`<div class="problem"><p><strong>${visible(step.error.message)}</strong></p><p class="quiet"><a href=${`/errors/${encodeURIComponent(step.error.code)}`} target="_blank">${visible(step.error.code)}: what to do</a></p></div>`}
-    ${step.attempt_log?.length > 0 && html`<h3>Attempts before</h3><ol>${step.attempt_log.slice(-20).map((/** @type {any} */ one) => html`<li key=${one.attempt}><${Time} at=${one.at} />: <code>${visible(one.error?.code ?? "")}</code> ${visible(one.error?.message ?? "")}</li>`)}</ol>`}
+    ${step.attempt_log?.length > 0 && html`<h3>Attempts before</h3><ol>${step.attempt_log.slice(-20).map((/** @type {any} */ one) => html`<li key=${one.attempt}><${Time} at=${one.at} />${one.started_at && ` after ${duration(Date.parse(one.ended_at) - Date.parse(one.started_at))}`}: <code>${visible(one.error?.code ?? "")}</code> ${visible(one.error?.message ?? "")}</li>`)}</ol>`}
     ${step.items_total !== null && step.items_total !== undefined && html`<${Items} run=${run} step=${step} />`}
     <h3>Input</h3><${Value} of=${step.input} />
     <h3>Output</h3><${Value} of=${step.output} />`;
