@@ -29,6 +29,7 @@ SMALLEST = [
         r"(base|base again|apis 2|accounts 2|stored 500) +\d",
         5,
     ),
+    ("migrations --rows 2000", r"(runs|audit_log) +[\d.]+ +[\d.]+$", 2),
     ("families --small --seconds 0", r" +(\d+ × \d+|all) +\d", 4),
 ]
 
