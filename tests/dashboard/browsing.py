@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, Request, async_playwright, expect
 
 from models.accounts.keys import ALL_SCOPES
 from services.operator import administration
@@ -73,9 +73,12 @@ def record_faults(context: BrowserContext, url: str) -> list[str]:
     context.on("console", lambda message: faults.append(f"{message.type}: {message.text}"))
     context.on("weberror", lambda error: faults.append(f"script: {error.error}"))
     context.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
-    context.on(
-        "request", lambda request: request.url.startswith((url, "data:")) or faults.append(request.url)
-    )
+
+    def note_request(request: Request) -> None:
+        if not request.url.startswith((url, "data:")):
+            faults.append(request.url)
+
+    context.on("request", note_request)
     return faults
 
 

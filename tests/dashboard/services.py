@@ -9,7 +9,7 @@ from pathlib import Path
 from providers.registry import KINDS
 from providers.sources.base import RemoteSource
 from tests.datasets import write_small_datasets
-from tests.stacks import StackProcess
+from tests.stacks import CLI, StackProcess
 
 SCANNED = ("greynoise", "abuseipdb")
 
@@ -28,10 +28,12 @@ async def running(data: Path, scanned: str, **names: str) -> AsyncGenerator[Stac
     for name in SCANNED:
         settings[f"VEDETTE_PROVIDER_{name.upper()}_KEY"] = "k"
         settings[f"VEDETTE_PROVIDER_{name.upper()}_BASE_URL"] = f"{scanned}/{name}"
-    stack = StackProcess(
-        data, VEDETTE_LOCAL_ONLY="", VEDETTE_ALLOW_PRIVATE_NETWORKS="127.0.0.1/32", VEDETTE_LIMIT_LOGIN="off",
-        **settings, **names,
-    )  # fmt: skip
+    settings |= {
+        "VEDETTE_LOCAL_ONLY": "",
+        "VEDETTE_ALLOW_PRIVATE_NETWORKS": "127.0.0.1/32",
+        "VEDETTE_LIMIT_LOGIN": "off",
+    }
+    stack = StackProcess(data, None, CLI, **settings, **names)
     try:
         yield await stack.ready()
     finally:

@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { get, post } from "../api.js";
 import { useResource } from "../resource.js";
-import { duration, visible } from "../format.js";
+import { duration, named, visible } from "../format.js";
 import { go, setQuery } from "../router.js";
 import { Loaded, Problem, Status, Time, Title } from "../components/basics.js";
 import { Dialog } from "../components/dialog.js";
@@ -120,7 +120,15 @@ function Items({ run, step }) {
 function Children({ id }) {
   const children = useResource("/api/workflows/runs", { parent_run_id: id, limit: 50 }, ["run"]);
   if (!children.data?.runs?.length) return null;
-  return html`<h2>Runs that it started</h2><ul>${children.data.runs.map((/** @type {any} */ run) => html`<li key=${run.id}><details><summary><${Status} of=${run.status} /> <a href=${`/app/runs/${run.id}`}>${visible(run.workflow_name)}</a> ${duration(run.duration_ms)}</summary><${Child} id=${run.id} /></details></li>`)}</ul>`;
+  return html`<h2>Runs that it started</h2><ul>${children.data.runs.map((/** @type {any} */ run) => html`<li key=${run.id}><${Unfolding} run=${run} /></li>`)}</ul>`;
+}
+
+/** A run that is read when somebody opens it. @param {{ run: any }} props */
+function Unfolding({ run }) {
+  const [open, setOpen] = useState(false);
+  return html`<details onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
+    <summary><${Status} of=${run.status} /> ${named(run.workflow_name)} <span class="quiet">${duration(run.duration_ms)}</span></summary>
+    ${open && html`<${Child} id=${run.id} /><p><a href=${`/app/runs/${run.id}`}>To this run</a></p>`}</details>`;
 }
 
 /** @param {{ id: string }} props */
@@ -155,7 +163,7 @@ function Retry({ run, failed, onClose }) {
       ${run.steps.map((/** @type {any} */ step) => html`<option key=${step.id} value=${step.id}>step ${visible(step.id)}</option>`)}
       <option value="input">the beginning, as a new run with this input</option></select></label>
     ${from === "input"
-      ? html`<label>Input <textarea name="input" rows="10" spellcheck="false" defaultValue=${JSON.stringify(run.input, null, 2)}></textarea></label>`
+      ? html`<label>Input <textarea name="input" rows="10" spellcheck=${false} defaultValue=${JSON.stringify(run.input, null, 2)}></textarea></label>`
       : html`<label>By <select name="version"><option value="same">the same version (${run.workflow_version})</option>${newest > run.workflow_version && html`<option value="newest">the newest version (${newest})</option>`}</select></label>`}
     <p class="quiet">Steps that are done again send their requests again.</p>
     <${Problem} error=${error} />
