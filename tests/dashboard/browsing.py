@@ -46,12 +46,13 @@ async def create_login(stack: StackProcess, name: str, credits: int = 1000) -> L
 @asynccontextmanager
 async def launched() -> AsyncGenerator[Browser]:
     """Run the system's Chromium for the block. The test skips where there is none, but not in CI."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next((path for name in names if (path := shutil.which(name))), None)
+    if program is None:
         assert not os.environ.get("CI"), "chromium is not installed: .ci/run does that"
         pytest.skip("chromium is not installed")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser
         await browser.close()
 

@@ -27,6 +27,7 @@ async def running(data: Path, scanned: str, **names: str) -> AsyncGenerator[Stac
     settings = {f"VEDETTE_PROVIDER_{name.upper()}_ENABLED": "0" for name in every.difference(SCANNED)}
     for name in SCANNED:
         settings[f"VEDETTE_PROVIDER_{name.upper()}_KEY"] = "k"
+        settings[f"VEDETTE_PROVIDER_{name.upper()}_RATE"] = "off"
         settings[f"VEDETTE_PROVIDER_{name.upper()}_BASE_URL"] = f"{scanned}/{name}"
     settings |= {
         "VEDETTE_LOCAL_ONLY": "",

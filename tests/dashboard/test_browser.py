@@ -145,30 +145,6 @@ async def test_what_strangers_write_is_shown_as_text(
     await expect(page.get_by_text("(xn--e1afmkfd.example)").first).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("/app/nowhere", "There is no such page"),
-        ("/app/monitors/00000000-0000-4000-8000-000000000000", "There is no such monitor"),
-        ("/app/runs/00000000-0000-4000-8000-000000000000", "There is no such run"),
-        ("/app/runs?status=unknown", "status"),
-        ("/app/runs?colour=red", "colour"),
-    ],
-)
-async def test_a_page_of_nothing_says_so(
-    context: BrowserContext, stack: StackProcess, path: str, words: str
-) -> None:
-    assert context.browser is not None
-    apart = await context.browser.new_context(
-        base_url=stack.url
-    )  # here the console tells of answers like 404
-    await apart.add_cookies(await context.cookies())  # pyright: ignore[reportArgumentType]
-    page = await apart.new_page()
-    await page.goto(path)
-    await expect(page.locator("main")).to_contain_text(words)
-    await apart.close()
-
-
 async def test_eight_tabs_all_live_on_one_connection(context: BrowserContext) -> None:
     tabs = [await context.new_page() for _ in range(8)]
     for tab in tabs:

@@ -49,6 +49,11 @@ def test_modules_make_no_html_and_no_styles_of_text() -> None:
     assert [path.name for path in OURS if re.search(sinks, path.read_text())] == []
 
 
+def test_pages_lead_to_documentation_that_is_there() -> None:
+    named = {name for path in OURS for name in re.findall(r'"/docs/([^"]+)"', path.read_text())}
+    assert named and [name for name in sorted(named) if not (WEB.parent / "docs" / name).is_file()] == []
+
+
 def imported(path: Path, found: set[Path]) -> set[Path]:
     """A module and all that it imports before it runs."""
     if path not in found:

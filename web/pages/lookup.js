@@ -25,7 +25,7 @@ const ABOUT = new Set(["credits", "cached", "partial", "providers", "sources", "
 
 /** @param {{ query: Record<string, string> }} props */
 export function Page({ query }) {
-  const kind = query.kind && query.kind in KINDS ? query.kind : "ip";
+  const kind = query.kind && Object.hasOwn(KINDS, query.kind) ? query.kind : "ip";
   const [answer, setAnswer] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [busy, setBusy] = useState(false);

@@ -32,8 +32,8 @@ function Run({ run, query, reload }) {
   const cancel = () => post(`/api/workflows/runs/${run.id}/cancel`).then(reload, setError);
   const step = run.steps.find((/** @type {any} */ one) => one.id === chosen);
   return html`<${Title} kind="Run of" name=${run.workflow_name}>
-      <p><${Status} of=${run.status} /> ${run.test && html`<span class="chip">test</span>`} began <${Time} at=${run.started_at} full /> · took ${duration(run.duration_ms)} · ${visible(run.trigger)} ·
-        <a href=${`/app/workflows/${run.workflow_id}`}> workflow, version ${run.workflow_version}</a> · ${run.credits_used} credits ${run.carrier && html`· carried by ${visible(run.carrier)}`}
+      <p><${Status} of=${run.status} /> ${run.test && html`<span class="chip">test</span>`} began <${Time} at=${run.started_at} full /> · took ${duration(run.duration_ms)} · ${visible(run.trigger)} ·${" "}
+        <a href=${`/app/workflows/${run.workflow_id}`}>workflow, version ${run.workflow_version}</a> · ${run.credits_used} credits ${run.carrier && html`· carried by ${visible(run.carrier)}`}
         ${run.parent_run_id && html` · started by <a href=${`/app/runs/${run.parent_run_id}`}>another run</a>`}
         ${run.restarted_from && html` · repeats <a href=${`/app/runs/${run.restarted_from}`}>an earlier run</a>`}</p>
       <p class="actions">
@@ -70,7 +70,7 @@ function useNow(ticking) {
 /** @param {{ run: any, chosen: string }} props */
 function RunGraph({ run, chosen }) {
   const graph = useResource(`/api/workflows/${run.workflow_id}/versions/${run.workflow_version}/graph`);
-  const states = Object.fromEntries(run.steps.map((/** @type {any} */ step) => [step.id, step.status]));
+  const states = new Map(run.steps.map((/** @type {any} */ step) => [step.id, step.status]));
   return html`<${Loaded} of=${graph}>${(/** @type {any} */ found) => html`<${Graph} ...${found} states=${states} chosen=${chosen} onChoose=${(/** @type {string} */ id) => setQuery({ step: id })} />`}<//>`;
 }
 
