@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 
 import httpx
@@ -62,6 +63,11 @@ async def test_a_change_is_read_field_by_field_and_a_silent_source_with_its_reas
     await newest.click()
     await page.get_by_label("also targets without changes").check()
     await expect(page.get_by_text("Nothing is known from greynoise")).to_be_visible()
+    await page.goto("/app/account")
+    balance = page.get_by_role("figure").filter(has_text="Balance: from 100,000 to")
+    await expect(balance.locator("canvas")).to_be_visible()
+    await balance.get_by_text("As a table").click()
+    await expect(balance.get_by_role("cell", name="100,000")).to_be_visible()
 
 
 async def test_a_source_that_is_not_asked_for_a_while_stands_on_the_first_page(
@@ -93,6 +99,8 @@ async def test_a_hundred_failures_are_one_cause_which_leads_to_its_runs(
     await expect(row).to_have_count(1, timeout=15_000)
     await expect(row.get_by_role("cell", name="100", exact=True)).to_be_visible(timeout=15_000)
     await expect(row.get_by_role("cell", name="tell", exact=True)).to_be_visible()
+    await expect(page.get_by_role("figure")).to_contain_text(re.compile(r"Over time: [1-9]\d\d failed runs"))
+    await expect(page.get_by_role("figure").locator("canvas")).to_be_visible()
     await row.get_by_role("link").first.click()
     await expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
     rows = page.locator("tbody tr")
