@@ -204,6 +204,7 @@ async def test_a_call_that_was_broken_off_is_ended_by_the_next(
                 )
             )
         await connection.execute("delete from run_dedupe_keys where run_id = %s", (run.run_id,))
+        await connection.execute("delete from run_search_values where run_id = %s", (run.run_id,))
         assert await history.drop_old(connection, KEPT) == 1
         assert (await stored(connection, [run]), await partitions(connection, TABLES, suffix)) == ({0}, 0)
 
