@@ -60,6 +60,7 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.ingest_neighbours
 	@$(BIN)/python -m bench.run_neighbours
 	@$(BIN)/python -m bench.takeover
+	@$(BIN)/python -m bench.dashboard --runs 100000 --minutes 1
 	@$(BIN)/python -m bench.deliveries
 	@$(BIN)/python -m bench.endpoints
 	@$(BIN)/python -m bench.expressions

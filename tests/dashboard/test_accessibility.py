@@ -95,7 +95,7 @@ def pressing(*names: str) -> Callable[[Page], Awaitable[None]]:
 
 async def make_key(page: Page) -> None:
     await page.get_by_role("button", name="Make a key").click()
-    await page.get_by_label("Name").fill("made in a browser")
+    await page.get_by_label("Name").fill("for axe")
     await page.get_by_role("button", name="Make it").click()
     await expect(page.locator("dialog pre")).to_be_visible()
 
