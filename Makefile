@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-long topology format typecheck lint bench containers abuse audit clean
+.PHONY: help run test test-fast test-long topology format typecheck lint bench containers abuse screenshots audit clean
 
 help: ## Show these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The stack gets the terminal for itself (set -m), so that Ctrl-C reaches it alone: it stops in order and
 # ends with 0, and make does not call that an interrupt.
@@ -60,11 +60,13 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.ingest_neighbours
 	@$(BIN)/python -m bench.run_neighbours
 	@$(BIN)/python -m bench.takeover
+	@$(BIN)/python -m bench.dashboard --runs 100000 --minutes 1
 	@$(BIN)/python -m bench.deliveries
 	@$(BIN)/python -m bench.endpoints
 	@$(BIN)/python -m bench.expressions
 	@$(BIN)/python -m bench.lookups
 	@$(BIN)/python -m bench.memory
+	@$(BIN)/python -m bench.migrations --rows 100000
 	@$(BIN)/python -m bench.monitors
 	@$(BIN)/python -m bench.scale --seconds 2
 	@$(BIN)/python -m bench.schedules
@@ -77,6 +79,10 @@ containers: ## Build the image and start all in containers, by Docker or Podman
 
 abuse: $(VENV)/installed-dev ## Attack a stack of its own, and print what held
 	@$(BIN)/python -m bench.abuse
+
+# Needs Chromium. Look at each picture before it is committed.
+screenshots: $(VENV)/installed-dev ## Take the pictures of the dashboard's page anew
+	@$(BIN)/python -m tests.dashboard.screenshots
 
 # Writes the list of all parts to dist/sbom.json. Without the service that knows vulnerabilities it says so, and fails
 # where CI is set alone.

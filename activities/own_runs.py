@@ -305,7 +305,9 @@ class OwnRunActivities:
     async def _perform(self, execution: OwnExecution, call: Call) -> CallResult:
         """Execute a call; write its progress if it takes a while."""
         self._check_lives()
-        task = asyncio.create_task(attempt(execution.perform, call, clock.now()))
+        now = clock.now()
+        execution.driver.start_attempt(call, now)
+        task = asyncio.create_task(attempt(execution.perform, call, now))
         try:
             done, _ = await asyncio.wait([task], timeout=SHOWN_SECONDS)
             if not done and (mine := execution.pause_of(call)) is not None:

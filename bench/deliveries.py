@@ -163,7 +163,7 @@ async def latency(emitter: Emitter, seconds: float) -> None:
     await emitter.one_by_one(account_id, 1)
     print(line("idle", await emitter.one_by_one(account_id, seconds)), flush=True)
     port = emitter.stack.port
-    runs = asyncio.create_task(load.run("127.0.0.1", port, requests, clients=_CLIENTS, seconds=seconds + 2))
+    runs = asyncio.create_task(load.run(load.Address(port), requests, clients=_CLIENTS, seconds=seconds + 2))
     await asyncio.sleep(1)
     found = await emitter.one_by_one(account_id, seconds)
     answered = await runs

@@ -115,9 +115,9 @@ async def measure_http(
         print(f"\none API process, {count} client(s)")
         for name, (method, path, headers, content) in cases.items():
             request = load.request_bytes(method, path, headers, content)
-            await load.run("127.0.0.1", port, request, clients=count, seconds=0.5)
+            await load.run(load.Address(port), request, clients=count, seconds=0.5)
             before = sum(process.cpu_times()[:2])
-            result = await load.run("127.0.0.1", port, request, clients=count, seconds=seconds)
+            result = await load.run(load.Address(port), request, clients=count, seconds=seconds)
             cpu = (sum(process.cpu_times()[:2]) - before) / max(1, len(result.latencies)) * 1e6
             print(f"  {name:<26} {result}   {cpu:5.0f} µs CPU each")
     login = load.request_bytes(
@@ -127,7 +127,7 @@ async def measure_http(
         b'{"email": "%s", "password": "%s"}' % (email.encode(), PASSWORD.encode()),
     )
     for count in (1, 8):
-        result = await load.run("127.0.0.1", port, login, clients=count, seconds=seconds)
+        result = await load.run(load.Address(port), login, clients=count, seconds=seconds)
         print(f"  login, {count} client(s)         {result}")
     print(f"  memory of the API process  {process.memory_info().rss / 2**20:.0f} MiB")
 

@@ -78,11 +78,11 @@ async def beside(
     """Run the neighbour's client, while others send heavy events."""
     share = clients // max(1, len(heavy))
     others = [
-        asyncio.create_task(load.run("127.0.0.1", port, request, clients=share, seconds=seconds + 1))
+        asyncio.create_task(load.run(load.Address(port), request, clients=share, seconds=seconds + 1))
         for request in heavy
     ]
     await asyncio.sleep(0.5 if heavy else 0)
-    found = await load.run("127.0.0.1", port, light, clients=1, seconds=seconds)
+    found = await load.run(load.Address(port), light, clients=1, seconds=seconds)
     line.neighbour.latencies += found.latencies
     line.seconds += found.seconds
     assert set(found.statuses) == {202}, found.statuses

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import cast
+from typing import NamedTuple, cast
 
 _MOST_CONNECTIONS = 512
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Address(NamedTuple):
+    """The address of a server; `trust`: what its certificate is held against, if it speaks TLS."""
+
+    port: int
+    host: str = "127.0.0.1"
+    trust: ssl.SSLContext | None = None
 
 
 @dataclass
@@ -120,8 +129,7 @@ def request_bytes(method: str, path: str, headers: dict[str, str], body: bytes =
 
 
 async def run(
-    host: str,
-    port: int,
+    address: Address,
     request: bytes | Iterator[bytes],
     *,
     clients: int,
@@ -140,8 +148,9 @@ async def run(
         done = loop.create_future()
         futures.append(done)
         await loop.create_connection(
-            lambda done=done: _Client(requests, result, started + seconds, gate, done), host, port
-        )
+            lambda done=done: _Client(requests, result, started + seconds, gate, done),
+            address.host, address.port, ssl=address.trust,
+        )  # fmt: skip
     await asyncio.gather(*futures)
     result.seconds = time.perf_counter() - started
     return result
@@ -155,7 +164,7 @@ async def read_status(reader: asyncio.StreamReader) -> int:
     return int(head[9:12])
 
 
-async def offer(host: str, port: int, requests: Iterator[bytes], *, rate: float, seconds: float) -> Result:
+async def offer(address: Address, requests: Iterator[bytes], *, rate: float, seconds: float) -> Result:
     """Send `rate` requests a second at an even pace, whether or not earlier ones have been answered.
 
     A latency counts from the moment at which its request was due, so it includes the wait for a connection.
@@ -167,7 +176,11 @@ async def offer(host: str, port: int, requests: Iterator[bytes], *, rate: float,
         async with places:
             while idle and idle[-1][0].at_eof():
                 idle.pop()[1].close()
-            reader, writer = idle.pop() if idle else await asyncio.open_connection(host, port)
+            reader, writer = (
+                idle.pop()
+                if idle
+                else await asyncio.open_connection(address.host, address.port, ssl=address.trust)
+            )
             writer.write(request)
             result.statuses[await read_status(reader)] += 1
             result.latencies.append(time.perf_counter() - due)

@@ -312,7 +312,7 @@ class Requests:
             load.request_bytes("POST", path, self._credential, b'{"ip": "%s"}' % address.encode())
             for address in asked
         ]
-        return await load.run("127.0.0.1", port, cycle(requests), clients=self._clients, seconds=seconds)
+        return await load.run(load.Address(port), cycle(requests), clients=self._clients, seconds=seconds)
 
 
 class Echo(BaseModel):

@@ -130,7 +130,10 @@ class Bench:
     ) -> Workflows:
         """Create workflows of several accounts, and check the outputs of their runs."""
         places = asyncio.Semaphore(_SAVES_AT_ONCE)
-        async with httpx.AsyncClient(base_url=self._stack.url, trust_env=False, timeout=60) as client:
+        stack = self._stack
+        async with httpx.AsyncClient(
+            base_url=stack.url, verify=stack.address.trust or True, trust_env=False, timeout=60
+        ) as client:
             while len(self._accounts) < accounts:
                 self._accounts.append(await sign_in(client, len(self._accounts)))
 
@@ -204,14 +207,14 @@ class Bench:
 
     async def _send(self, requests: Iterator[bytes], given: Load, seconds: float) -> load.Result:
         """Send events, pausing while too many runs are unfinished; return when all have ended."""
-        port, deadline = self._stack.port, time.perf_counter() + seconds + _DRAIN_SECONDS
+        stack, deadline = self._stack, time.perf_counter() + seconds + _DRAIN_SECONDS
         if given.offered:
-            result = await load.offer("127.0.0.1", port, requests, rate=given.offered, seconds=seconds)
+            result = await load.offer(stack.address, requests, rate=given.offered, seconds=seconds)
         else:
             gate = asyncio.Event()
             gate.set()
             sending = asyncio.create_task(
-                load.run("127.0.0.1", port, requests, clients=given.clients, seconds=seconds, gate=gate)
+                load.run(stack.address, requests, clients=given.clients, seconds=seconds, gate=gate)
             )
             while not sending.done():
                 unfinished = await self._unfinished(deadline)

@@ -135,7 +135,7 @@ class Side:
         most = max(2 * cell.clients, _CALLS_LEFT // COMPARED[cell.shape][1]) if posting else math.inf
         gate.set()
         requests = islice(self._requests(cell, gate, most), count)
-        work = load.run("127.0.0.1", self.port, requests, clients=cell.clients, seconds=seconds, gate=gate)
+        work = load.run(load.Address(self.port), requests, clients=cell.clients, seconds=seconds, gate=gate)
         if not posting:
             return await work
         sending, deadline = asyncio.create_task(work), time.perf_counter() + seconds + _DRAIN_SECONDS

@@ -56,7 +56,7 @@ async def send_all(stack: Stack, given: Iterable[bytes], senders: int) -> None:
 async def ask(stack: Stack, path: str, seconds: float) -> str:
     """Do run after run for this many seconds; return one line of durations."""
     request = load.request_bytes("POST", f"{path}?wait=30", {}, b"{}")
-    found = await load.run("127.0.0.1", stack.port, request, clients=1, seconds=seconds)
+    found = await load.run(load.Address(stack.port), request, clients=1, seconds=seconds)
     assert set(found.statuses) == {200}, found.statuses
     worst = max(found.latencies) * 1000
     return f"{found.rate:7.1f} {found.percentile(0.5):8.1f} {found.percentile(0.95):8.1f} {worst:8.1f}"

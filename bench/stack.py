@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ import psutil
 import uvloop
 
 import settings
+from bench.load import Address
 from embedded.first_account import ensure_first_account
 from embedded.listener import listen
 from embedded.postgres import Postgres
@@ -29,6 +30,14 @@ from migrations.upgrade import upgrade
 
 _READY_SECONDS = 60
 _READY = ("worker_ready", "waits_for_temporal")
+UNLIMITED = {
+    "VEDETTE_LOCAL_ONLY": "1",
+    "VEDETTE_SIGNUP": "open",
+    "VEDETTE_LIMIT_LOGIN": "off",
+    "VEDETTE_LIMIT_INGEST": "off",
+    "VEDETTE_MAX_INGEST_WAITS": "1000",
+}
+"""Settings without limits."""
 
 
 class Stack:
@@ -40,6 +49,7 @@ class Stack:
         self._api_module = api
         self._listener = listen("127.0.0.1", 0)
         self.port: int = self._listener.getsockname()[1]
+        self.address = Address(self.port)
         self._environ = {
             **os.environ,
             "VEDETTE_DATA": str(data),
@@ -73,9 +83,7 @@ class Stack:
         await ensure_first_account(self.settings, self._postgres.url)
         self.key = json.loads((self._data / "first-account.json").read_bytes())["api_key"]
         await self.change_apis(1)
-        while not (lines := self._echo.new_lines()):
-            await asyncio.sleep(0.01)
-        self.echo = f"http://127.0.0.1:{lines[0]}/"
+        self.echo = await echo_url(self._echo)
 
     async def change_apis(self, count: int) -> None:
         """Replace the API processes by this many; one at least is ready then."""
@@ -169,7 +177,7 @@ class Stack:
 
     def cpu_seconds(self) -> dict[str, float]:
         """Return CPU seconds used so far by part, ended children included; `load` is ours and the echo's."""
-        used = {name: sum(map(_cpu, processes)) for name, processes in self._processes().items()}
+        used = {name: sum_cpu(processes) for name, processes in self._processes().items()}
         return used | {"load": used["load"] + time.process_time()}
 
     def resident_mib(self) -> dict[str, int]:
@@ -190,8 +198,7 @@ class Stack:
         for name, child in ((name, child) for name, several in children.items() for child in several):
             if child.pid is None:
                 raise SystemExit(f"bench: the part {name} has ended; the end of its log:\n{child.log_tail()}")
-            process = psutil.Process(child.pid)
-            found[name] += [process, *process.children(recursive=True)]
+            found[name] += with_children(child.pid)
         return found
 
     async def _stop_workers(self) -> None:
@@ -233,6 +240,24 @@ class Stack:
         log = self._data / "logs" / f"{name}.log"
         environment = {**self._environ, **(environ or {})} if environ else self._environ
         return Child(name, [sys.executable, "-m", module], ChildSetup(environment=environment), log=log)
+
+
+async def echo_url(echo: Child) -> str:
+    """Return the address of `bench.echo`, once it serves."""
+    while not (lines := echo.new_lines()):
+        await asyncio.sleep(0.01)
+    return f"http://127.0.0.1:{lines[0]}/"
+
+
+def with_children(pid: int) -> list[psutil.Process]:
+    """Return a process and all below it."""
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
+
+
+def sum_cpu(processes: Iterable[psutil.Process]) -> float:
+    """Return the CPU seconds of processes and of their ended children."""
+    return sum(map(_cpu, processes))
 
 
 class Runners(NamedTuple):
@@ -285,14 +310,7 @@ def unlimited(
     prepare: Callable[[Path], Coroutine[Any, Any, None]] = nothing,
 ) -> Generator[tuple[Runners, Stack]]:
     """Run a stack without a worker and without limits; yield it with its event loops."""
-    settings = {
-        "VEDETTE_LOCAL_ONLY": "1",
-        "VEDETTE_SIGNUP": "open",
-        "VEDETTE_LIMIT_LOGIN": "off",
-        "VEDETTE_LIMIT_INGEST": "off",
-        "VEDETTE_MAX_INGEST_WAITS": "1000",
-    }
-    with Runners.made() as runners, running(runners, prepare, **settings) as stack:
+    with Runners.made() as runners, running(runners, prepare, **UNLIMITED) as stack:
         yield runners, stack
 
 

@@ -33,7 +33,7 @@ async def measure(stack: Stack, seconds: float, rounds: int) -> None:
         await stack.change_worker({})
         requests = (load.request_bytes("POST", path, {}, body) for body in shape.bodies())
         sending = asyncio.create_task(
-            load.run("127.0.0.1", stack.port, requests, clients=_CLIENTS, seconds=seconds)
+            load.run(load.Address(stack.port), requests, clients=_CLIENTS, seconds=seconds)
         )
         await asyncio.sleep(seconds / 2)
         killed = time.monotonic()

@@ -155,6 +155,21 @@ def monitors_resume(monitor: Named, as_json: Json = False) -> None:
         print_record(service.post(f"{_path(service, monitor)}/resume"), as_json)
 
 
+@commands.command("seen")
+def monitors_seen(
+    monitor: Named,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="The last run that has results by default.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Mark the changes of a monitor's ended runs as seen, up to a run."""
+    with connect_service(_SHOWN) as service:
+        path = _path(service, monitor)
+        found = service.post(f"{path}/runs/{part(run_id or _last_run(service, path))}/seen")
+    print_record(found, as_json)
+
+
 @commands.command("delete")
 def monitors_delete(monitor: Named, as_json: Json = False) -> None:
     """Delete a monitor, with its runs and their results."""

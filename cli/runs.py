@@ -25,6 +25,7 @@ _SHOWN = {
     "not_found": "ID", "from_step": "--from-step", "version": "--version", "run_not_ended": "ID",
     "nothing_to_retry": "ID", "workflow_not_active": "ID", "limit": "--limit",
     "error_code": "--error-code", "step": "--step", "since": "--since", "until": "--until",
+    "q": "--value",
 }  # fmt: skip
 _PAGE = 100
 _PATH = "/api/workflows/runs"
@@ -40,6 +41,10 @@ def runs_list(
     ] = None,
     step: Annotated[str | None, typer.Option(help="Only those that failed at it.")] = None,
     parent: Annotated[str | None, typer.Option(metavar="ID", help="Only those that it started.")] = None,
+    value: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Only those with it at a path of `search`; a* for a beginning."),
+    ] = None,
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only those accepted then or later.")
     ] = None,
@@ -50,7 +55,7 @@ def runs_list(
     """List runs, newest first."""
     filters = {
         "status": status, "trigger": trigger, "error_code": error_code, "step": step,
-        "parent_run_id": parent, "since": since, "until": until,
+        "parent_run_id": parent, "since": since, "until": until, "q": value,
     }  # fmt: skip
     with connect_service({**_SHOWN, "not_found": "--workflow"}) as service:
         workflow_id = find_workflow(service, workflow, "--workflow")["id"] if workflow else None

@@ -1,4 +1,4 @@
-"""`vedette workflows validate`, `apply`, `export`, `schema`: workflows as files."""
+"""`vedette workflows validate`, `apply`, `export`, `graph`, `schema`: workflows as files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from cli.client import Service, connect_service, part
 from cli.documents import Document, NoDocument, read_document, write_yaml
 from cli.errors import BadInput, Refused
-from cli.printing import Json, printable
+from cli.printing import Json, print_data, printable
 from cli.workflow_lookup import find_by_name, find_monitor, find_workflow
 from cli.workflows import SHOWN, Named, commands
 from language.references import NOBODY, Reference, replace_names
@@ -117,12 +117,43 @@ def workflows_export(
         raise BadInput(f"--output: {output} cannot be written: {error.strerror}.") from None
 
 
+@commands.command("graph")
+def workflows_graph(
+    workflow: Named,
+    version: Annotated[int | None, typer.Option(min=1, help="The newest by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the steps of a workflow, and which waits for which, as a Mermaid diagram."""
+    with connect_service({**SHOWN, "version": "--version"}) as service:
+        found = find_workflow(service, workflow, "ID|NAME")
+        graph = service.get(f"/api/workflows/{found['id']}/versions/{version or found['version']}/graph")
+    print_data(graph, _draw_mermaid(graph), as_json)
+
+
 @commands.command("schema")
 def workflows_schema() -> None:
     """Print the JSON Schema of workflows, for editors."""
     from models.automations.definitions import json_schema
 
     print(json.dumps(json_schema(), indent=2))
+
+
+def _draw_mermaid(graph: dict[str, Any]) -> str:
+    # Ids of steps may be words that Mermaid reserves, so nodes are numbered.
+    numbers = {node["id"]: f"s{number}" for number, node in enumerate(graph["nodes"])}
+    nodes = [
+        f'  {numbers[node["id"]]}["{_escape(node["name"] or node["id"])}<br/>{_escape(node["type"])}"]'
+        for node in graph["nodes"]
+    ]
+    edges: list[str] = []
+    for edge in graph["edges"]:
+        arrow = f"-- {edge['label']} -->" if edge["label"] else "-->"
+        edges.append(f"  {numbers[edge['from']]} {arrow} {numbers[edge['to']]}")
+    return "\n".join(["flowchart TD", *nodes, *edges])
+
+
+def _escape(text: str) -> str:
+    return "".join(one if one.isalnum() or one in " _-." else f"#{ord(one)};" for one in text)
 
 
 def _readable(file: typer.FileBinaryRead) -> Document:

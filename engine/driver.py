@@ -24,7 +24,7 @@ from language.delays import write_time
 from language.expressions import ExpressionError
 from language.items import error_of, item_fails_step
 from language.progress import Progress
-from language.records import INLINE_BYTES, FailedAttempt, LiveStep, StepError, StepRecord
+from language.records import INLINE_BYTES, LiveStep, StepError, StepRecord
 from language.step_evaluation import Seen, decide, delay_of, evaluate, items_of
 from language.steps import (
     CallingStep,
@@ -81,9 +81,7 @@ class Driver:
         self._inline.refill()
         begun_before = {*self._state.under_way}
         self._wake(now)
-        calls: list[Call] = []
-        for step in self._state.ready():
-            calls += self._begin(step, now)
+        calls = [call for step in self._state.ready() for call in self._begin(step, now)]
         if self._state.error is not None:
             self._stop_beginning(calls, begun_before)
             calls = []
@@ -93,6 +91,12 @@ class Driver:
             output_of = None if failed else self._state.last_completed
             self.ended = RunEnd("failed" if failed else "completed", self._state.error, output_of)
         return calls
+
+    def start_attempt(self, call: Call, now: datetime) -> None:
+        """Note that its carrier makes a call now, if it is an attempt at a step without items."""
+        under_way = self._state.under_way.get(call.step.id)
+        if under_way is not None and call.item is None and call.kind in ("send", "look_up"):
+            under_way.attempt_began = now
 
     def take(self, call: Call, outcome: AttemptResult, now: datetime) -> None:
         """Take the outcome of a call. A run that has ended, or will end, ignores it."""
@@ -116,8 +120,7 @@ class Driver:
             if under_way.until is None:
                 self._settle(step, outcome, now)
             elif outcome.error is not None:
-                failed = FailedAttempt(attempt=call.attempt, at=now, error=outcome.error)
-                under_way.attempt_log = (*under_way.attempt_log, failed)
+                under_way.log_failure(call.attempt, outcome.error, now)
 
     def cancel(self, now: datetime) -> None:
         """End the run as cancelled, and its steps under way."""

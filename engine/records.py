@@ -11,7 +11,7 @@ import orjson
 
 from engine.calls import AttemptResult, Call
 from engine.state import StepUnderWay
-from language.records import StepRecord
+from language.records import FailedAttempt, StepRecord
 from language.steps import CallingStep, Step
 
 
@@ -86,8 +86,14 @@ class Records:
             gathered=gathered,
             items_total=outcome.items and outcome.items.total,
             items_failed=outcome.items and outcome.items.failed,
-            attempt_log=under_way.attempt_log,
+            attempt_log=_close_log(under_way),
         )
+
+
+def _close_log(under_way: StepUnderWay) -> list[FailedAttempt]:
+    """Return the log of a step that ends, with the begin of its last attempt."""
+    log, began = under_way.attempt_log, {"next_started_at": under_way.attempt_began}
+    return [*log[:-1], *(last.model_copy(update=began) for last in log[-1:])]
 
 
 def with_attempt(step: Step, outcome: AttemptResult, attempt: int) -> AttemptResult:

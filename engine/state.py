@@ -66,6 +66,7 @@ class StepUnderWay:
         items: its waiting items, until there is a window.
         decided: whether its `if` was true, or it has none.
         attempt_log: the attempts that have failed and are followed by another.
+        attempt_began: when its carrier began the attempt under way.
     """
 
     began: datetime
@@ -76,6 +77,19 @@ class StepUnderWay:
     items: Mapping[int, ItemWait] = field(default_factory=dict[int, ItemWait])
     decided: bool = True
     attempt_log: tuple[FailedAttempt, ...] = ()
+    attempt_began: datetime | None = None
+
+    def log_failure(self, attempt: int, error: StepError, now: datetime) -> None:
+        """Log a failed attempt; the next one is due at `until`."""
+        began, self.attempt_began = self.attempt_began, None
+        failed = FailedAttempt(
+            attempt=attempt,
+            at=now if began is None else max(now, began),
+            error=error,
+            started_at=began,
+            next_attempt_at=self.until,
+        )
+        self.attempt_log = (*self.attempt_log, failed)
 
     @property
     def at_work(self) -> bool:
@@ -112,6 +126,7 @@ class RunState:
                 items=step.items,
                 decided=step.decided,
                 attempt_log=step.attempt_log,
+                attempt_began=step.attempt_began,
             )
             for step_id, step in run.progress.steps.items()
             if step_id in plan.position
@@ -293,6 +308,7 @@ class RunState:
                     at_work=step.at_work,
                     decided=step.decided,
                     attempt_log=step.attempt_log,
+                    attempt_began=step.attempt_began,
                 )
                 for step_id, step in self.under_way.items()
             }
@@ -308,6 +324,7 @@ class RunState:
                 started_at=step.began,
                 until=None if step.at_work else min((w.until for w in step.waits(step_id)), default=None),
                 attempt_log=step.attempt_log,
+                attempt_began=step.attempt_began,
             )
             for step_id, step in ((step_id, self.under_way[step_id]) for step_id in self.in_order)
         ]

@@ -137,7 +137,10 @@ class Execution:
         """
         try:
             while True:
-                calls = self._driver.advance(self._clock.now())
+                now = self._clock.now()
+                calls = self._driver.advance(now)
+                for call in calls:
+                    self._driver.start_attempt(call, now)
                 self._unwritten += self._driver.take_records()
                 change = self._change(calls)
                 if change is not None and not await self._write_change(change):

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from language.search import MAX_PATHS
+from language.search import Path as SearchPath
 from language.steps import MAX_STEPS, LookupStep, Step, StrictModel
 from language.triggers import ManualTrigger, Ref, Trigger
 
@@ -64,6 +66,11 @@ class Definition(StrictModel):
     )
     on_failure: OnFailure | None = Field(
         default=None, description="What runs when a run of it has failed; null for nothing."
+    )
+    search: list[SearchPath] = Field(
+        default_factory=list[str],
+        max_length=MAX_PATHS,
+        description="Paths such as trigger.order_id: runs are found by the values there.",
     )
     agents: bool = Field(default=True, description="Whether agents (MCP) may see it and use it.")
     execution: Execution | None = Field(

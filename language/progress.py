@@ -31,6 +31,7 @@ class StepProgress(BaseModel, frozen=True):
         at_work: whether it was being executed when this was written.
         decided: whether its `if` was evaluated to true.
         attempt_log: the failed attempts.
+        attempt_began: the begin of the attempt under way.
     """
 
     began: datetime
@@ -40,6 +41,7 @@ class StepProgress(BaseModel, frozen=True):
     at_work: bool = False
     decided: bool = False
     attempt_log: tuple[FailedAttempt, ...] = ()
+    attempt_began: datetime | None = None
 
 
 class Progress(BaseModel, frozen=True):
@@ -108,6 +110,7 @@ def steps_under_way(progress: Progress) -> list[LiveStep]:
             started_at=step.began,
             until=until,
             attempt_log=step.attempt_log,
+            attempt_began=step.attempt_began,
         )
         for step_id, step in progress.steps.items()
         for until in (_find_wait_end(step),)

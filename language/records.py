@@ -23,11 +23,20 @@ class StepError(BaseModel, frozen=True):
 
 
 class FailedAttempt(BaseModel, frozen=True):
-    """An attempt at a call that was followed by another: the time of its failure, and the reason."""
+    """An attempt at a call that was followed by another: the time of its failure, and the reason.
+
+    Attributes:
+        started_at: its begin; unknown in records of earlier releases, like the next two.
+        next_attempt_at: the time at which the next attempt was due.
+        next_started_at: in the record of a step, the begin of its last attempt; set in the last entry only.
+    """
 
     attempt: int
     at: datetime
     error: StepError
+    started_at: datetime | None = None
+    next_attempt_at: datetime | None = None
+    next_started_at: datetime | None = None
 
 
 class ItemTally(NamedTuple):
@@ -92,7 +101,7 @@ class DoneStep(BaseModel, frozen=True):
 class LiveStep(NamedTuple):
     """A step in progress, for watchers of its run; `until` is the end of its pause.
 
-    `attempt_log`: the failed attempts.
+    `attempt_log`: the failed attempts. `attempt_began`: the begin of the attempt under way, if known.
     """
 
     step_id: str
@@ -101,3 +110,4 @@ class LiveStep(NamedTuple):
     started_at: datetime
     until: datetime | None = None
     attempt_log: Sequence[FailedAttempt] = ()
+    attempt_began: datetime | None = None

@@ -91,9 +91,8 @@ def _adopt_revision(connection: Connection) -> None:
 
 def _is_newer(connection: Connection) -> bool:
     """Return whether a newer release has migrated the database, in a way that serves this one too."""
-    if not inspect(connection).has_table("schema_revision"):
-        return False
-    row = connection.execute(text(SCHEMA)).mappings().one_or_none()
+    there = inspect(connection).has_table("schema_revision")
+    row = connection.execute(text(SCHEMA)).mappings().one_or_none() if there else None
     connection.commit()
     return row is not None and not knows_revision(row["revision"]) and schema_problem(Schema(**row)) is None
 
@@ -102,7 +101,10 @@ def _run(url: str, migrate: Callable[[Config], None]) -> None:
     engine = create_engine(url)
     try:
         with engine.connect() as connection:
-            connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": _LOCK})
+            # A statement that waits for the lock would have a snapshot, for which builds of indexes wait.
+            while not connection.scalar(text("select pg_try_advisory_lock(:lock)"), {"lock": _LOCK}):
+                connection.rollback()
+                time.sleep(_LOCK_PAUSE)
             connection.execute(text(f"set lock_timeout = '{1000 * _LOCK_SECONDS:.0f}ms'"))
             connection.commit()
             try:

@@ -60,8 +60,10 @@ async def accept_together(
 
     If it raises before the commit, none is accepted.
     """
-    # Without keys and actors it is a single statement, which needs no explicit transaction.
-    several = any(event.dedupe_key is not None or event.actor is not None for event in events)
+    # Without keys, actors and values to search it is a single statement, which needs no explicit transaction.
+    several = any(
+        event.dedupe_key is not None or event.actor is not None or event.search_values for event in events
+    )
     async with database.transaction() if several else database.connection() as connection:
         counts = Counter(event.target.account_id for event in events)
         full = await unfinished.find_full(connection, counts)

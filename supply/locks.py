@@ -8,8 +8,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "requirements.lock"
+EXPORT = ROOT / "requirements-otel.lock"
+"""What the image has beside it: the export of traces."""
+
 DEVELOPMENT = ROOT / "requirements-dev.lock"
-"""What `requirements.lock` names, and what tests and checks need beside it."""
+"""What both name, and what tests and checks need beside it."""
 
 GENERATOR = ROOT / "tests" / "openapi" / "openapi-python-client.lock"
 

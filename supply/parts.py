@@ -1,6 +1,6 @@
 """The list of all parts of the service (SBOM), in the form of CycloneDX 1.6.
 
-It names the packages of `requirements.lock`, and the programs that `vedette up` starts beside them: Postgres
+It names the packages of the image, and the programs that `vedette up` starts beside them: Postgres
 from its wheel, and Temporal with the modules of Go that it is built of, whose licences are not looked at.
 """
 
@@ -21,7 +21,7 @@ from packageurl import PackageURL
 
 from embedded import cluster, temporal_binary
 from supply.licences import find_licence
-from supply.locks import ROOT, RUNTIME, Pin, read_pins
+from supply.locks import EXPORT, ROOT, RUNTIME, Pin, read_pins
 
 FILE = ROOT / "dist" / "sbom.json"
 _MODULES = ROOT / "embedded" / "temporal"
@@ -35,7 +35,7 @@ def list_parts() -> str:
         project["name"], project["version"], project["license"], PackageURL("pypi", name=project["name"])
     )
     service.type = ComponentType.APPLICATION
-    parts = [_package(pin) for pin in read_pins(RUNTIME)]
+    parts = [_package(pin) for pin in [*read_pins(RUNTIME), *read_pins(EXPORT)]]
     bom = Bom(metadata=BomMetaData(component=service), components=[*parts, _postgres(), _temporal()])
     bom.register_dependency(service, bom.components)
     return JsonV1Dot6(bom).output_as_string(indent=2)

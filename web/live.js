@@ -6,6 +6,7 @@
 // Where there are no locks, as on plain http in a network, pages ask again while somebody looks at them.
 
 import { signal } from "./vendor/preact.js";
+import { get, leave } from "./api.js";
 
 /** @typedef {"live" | "polling" | "lost"} Connection */
 
@@ -66,7 +67,7 @@ export function listen() {
   });
 }
 
-/** @typedef {{ connection?: Connection, kinds?: string[] }} Message */
+/** @typedef {{ connection?: Connection, kinds?: string[], signedOut?: boolean }} Message */
 
 /** @param {Message} message */
 function hear(message) {
@@ -75,6 +76,7 @@ function hear(message) {
     connection.value = message.connection;
   }
   if (message.kinds) announce(message.kinds);
+  if (message.signedOut) leave();
 }
 
 /** @param {(message: Message) => void} pass */
@@ -85,8 +87,15 @@ function connect(pass) {
   source.addEventListener("resync", () => pass({ kinds: ["all"] }));
   source.onerror = () => {
     pass({ connection: "lost" });
-    if (source.readyState === EventSource.CLOSED) setTimeout(connect, RETRY_MS, pass); // refused: it tries no more
+    if (source.readyState === EventSource.CLOSED) learnWhy(pass); // refused: it tries no more
   };
+}
+
+/** @param {(message: Message) => void} pass */
+async function learnWhy(pass) {
+  const { signed_in } = await get("/app/session").catch(() => ({ signed_in: true }));
+  if (signed_in) setTimeout(connect, RETRY_MS, pass);
+  else pass({ signedOut: true });
 }
 
 /** @param {string} data @returns {string[]} */

@@ -1,7 +1,7 @@
 // The frame that all pages have: navigation, connection, and the page that the address names.
 
 import { Component, html, render, useEffect, useState } from "./vendor/preact.js";
-import { call, get, leave } from "./api.js";
+import { ApiError, call, get, leave } from "./api.js";
 import { Empty, Problem } from "./components/basics.js";
 import { PasswordDialog } from "./components/password.js";
 import { visible } from "./format.js";
@@ -22,6 +22,8 @@ const PAGES = [
   { path: /^\/app\/approvals$/, module: "approvals", name: "Approvals" },
   { path: /^\/app\/account$/, module: "account", name: "Account" },
 ];
+
+const NOT_THERE = { code: "unreachable", detail: "This page could not be loaded. The service may be stopped, or the network is down." };
 
 /** Shows what went wrong in a page's script instead of nothing at all. */
 class Boundary extends Component {
@@ -48,7 +50,7 @@ function Page() {
     let current = true;
     import(`/app/assets/pages/${found.module}.js`).then(
       (module) => current && setLoaded({ name: found.module, Page: module.Page }),
-      (error) => current && setLoaded({ name: found.module, error }),
+      (error) => current && setLoaded({ name: found.module, error: error instanceof TypeError ? new ApiError(0, NOT_THERE) : error }),
     );
     return () => {
       current = false;

@@ -36,6 +36,7 @@ export function useResource(path, query = {}, kinds = []) {
     reload();
     return () => asked.current?.abort();
   }, [reload]);
-  useEffect(() => (kinds.length ? onChange(kinds, reload) : undefined), [reload, kinds.join()]);
+  const wrong = Boolean(state.error); // then it is asked for again when the connection is back
+  useEffect(() => (kinds.length || wrong ? onChange(kinds, reload) : undefined), [reload, kinds.join(), wrong]);
   return { ...state, reload };
 }

@@ -84,6 +84,7 @@ _SUMMARIES = {
     "list_monitor_runs": "List the runs of a monitor",
     "get_monitor_run": "Get a run of a monitor",
     "cancel_monitor_run": "Cancel a run of a monitor",
+    "mark_monitor_run_seen": "Mark the changes of a monitor's runs as seen",
     "list_run_results": "List the results of a monitor's run",
     "download_run_results": "Download the results of a monitor's run",
     "list_target_history": "List what was found of a target before",

@@ -12,7 +12,7 @@ async def json_array(chunks: AsyncIterable[Sequence[Any]]) -> AsyncGenerator[byt
     """Yield one array of the items of all chunks, none of which is empty."""
     opening = b"["
     async for chunk in chunks:
-        yield opening + orjson.dumps(chunk)[1:-1]
+        yield opening + orjson.dumps(chunk, option=orjson.OPT_UTC_Z)[1:-1]
         opening = b","
     yield b"[]" if opening == b"[" else b"]"
 

@@ -102,7 +102,9 @@ def _cut_value(value: Any, place: str, items: int, characters: int, cuts: dict[s
 
 
 # Members that answers have, and agents hardly need to know of: the list of tools has reached its size limit.
-_UNDECLARED = frozenset({"graph", "queued_at"})
+_UNDECLARED = frozenset(
+    {"attempt_started_at", "graph", "queued_at", "search", "seen_at", "seen_run_id", "unseen_changes"}
+)
 
 
 def schema_of(model: type[BaseModel]) -> JSONObject:

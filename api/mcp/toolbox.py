@@ -20,8 +20,8 @@ Function: TypeAlias = Callable[..., Awaitable[CallToolResult]]
 Key = Annotated[
     str | None,
     Field(
-        description="A text of yours, without spaces. Within a day the same call with the same key is"
-        " done and paid once: use it to repeat a call whose answer was lost."
+        description="Any text without spaces. Within a day the same call with the same key is done and"
+        " paid once: so repeat a call whose answer was lost."
     ),
 ]
 Full = Annotated[bool, Field(description="Give the whole answer, however long; else it is cut to 8 KB.")]

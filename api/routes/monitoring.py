@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from api.deps import Caller, ServicesDep, require_scope
+from api.deps import Caller, Id, ServicesDep, require_scope
 from api.http.cursors import Limit, Offset
 from api.http.strict_route import StrictRoute
 from api.routes.monitor_results import ChangesOnly, json_answer
 from api.routes.monitors import MonitorRunPage
 from models.lists.lists import TargetType
 from models.monitors import overview, runs
-from models.monitors.overview import MonitoredTarget
+from models.monitors.overview import MonitoredTarget, ResultFilter
 from models.monitors.results import MonitoringResultView
 
 _monitoring = APIRouter(tags=["monitors"], route_class=StrictRoute)
@@ -38,6 +38,16 @@ class MonitoredTargets(BaseModel):
     total: int = Field(description="How many there are in all.")
 
 
+async def read_filter(
+    type: Type = None,
+    monitor_id: Annotated[Id | None, Query(description="Only of this monitor.")] = None,
+    changes_only: ChangesOnly = False,
+    unseen: Annotated[bool, Query(description="Only changes that nobody has marked as seen.")] = False,
+) -> ResultFilter:
+    """Return the filter of results."""
+    return ResultFilter(type, monitor_id, changes_only=changes_only, unseen=unseen)
+
+
 @_monitoring.get("/runs")
 async def list_monitoring_runs(
     caller: Owner, services: ServicesDep, type: Type = None, limit: Limit = 20, offset: Offset = 0
@@ -54,17 +64,15 @@ async def list_monitoring_runs(
 async def list_monitoring_results(
     caller: Owner,
     services: ServicesDep,
-    type: Type = None,
-    changes_only: ChangesOnly = False,
+    wanted: Annotated[ResultFilter, Depends(read_filter)],
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> Response:
     """List the results of all runs, those of the newest first, each run's in the order of its targets."""
     async with services.database.connection() as connection:
         found, total = await overview.list_results(
-            connection, caller.account_id,
-            type=type, changes_only=changes_only, limit=limit, offset=offset,
-        )  # fmt: skip
+            connection, caller.account_id, wanted, limit=limit, offset=offset
+        )
     return json_answer({"results": found, "total": total})
 
 

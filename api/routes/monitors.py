@@ -31,7 +31,7 @@ from database import Connection
 from models.errors import Invalid
 from models.lists import lists
 from models.lists.lists import TargetType
-from models.monitors import cleanup, completion, monitored_targets, monitors, runs
+from models.monitors import cleanup, completion, monitored_targets, monitors, runs, seen
 from models.monitors.monitor_views import MonitorView
 from models.monitors.run_views import MonitorRunView
 from models.views import View
@@ -304,6 +304,19 @@ async def cancel_monitor_run(id: Id, run_id: Id, caller: Owner, services: Servic
 async def _get(connection: Connection, services: Services, caller: Caller, monitor_id: UUID) -> MonitorView:
     found = await monitors.get(connection, caller.account_id, monitor_id, services.settings.retention_days)
     return with_warnings(found, services.lookups)
+
+
+@_monitors.post("/{id}/runs/{run_id}/seen")
+async def mark_monitor_run_seen(
+    id: Id, run_id: Id, request: Request, caller: Owner, services: ServicesDep
+) -> MonitorView:
+    """Mark the changes of this run and of all before it as seen, as far as the runs have ended.
+
+    What was seen once stays seen. The answer is the monitor.
+    """
+    async with changing(services, caller) as connection:
+        await seen.mark(connection, actor(request, caller), id, run_id)
+        return await _get(connection, services, caller, id)
 
 
 # Paths below /api/agent/ accept keys only.

@@ -26,6 +26,8 @@ from api.saving import Editor
 from api.schemas.findings import FoundView, WarningView
 from language.definition import Concurrency, Name, OnFailure, Status
 from language.graph import Graph, draw_graph
+from language.search import MAX_PATHS
+from language.search import Path as SearchPath
 from language.steps import MAX_STEPS, Step
 from language.triggers import Trigger
 from language.validation.definition import Document
@@ -70,6 +72,13 @@ class WorkflowChanges(TypedDict, total=False):
     ]
     on_failure: Annotated[
         OnFailure | None, Field(description="What runs when a run of it has failed; null for nothing.")
+    ]
+    search: Annotated[
+        list[SearchPath],
+        Field(
+            max_length=MAX_PATHS,
+            description="Paths such as trigger.order_id: runs are found by the values there.",
+        ),
     ]
     agents: Annotated[bool, Field(description="Whether agents (MCP) may see it and use it.")]
     status: Annotated[Status, Field(description="Only an active workflow starts runs.")]

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from api.deps import Id
 from api.http.cursors import Cursor, Limit, Page, id_of
 from language.findings import describe_named
+from language.search import MAX_LENGTH
 from models.errors import FieldError, Invalid
 from models.runs.run_queries import PARTS, Part, RunQuery
 from models.runs.run_views import RunStatus, TriggerType
@@ -74,9 +75,23 @@ async def _read_cause(
         str | None, Query(description="Only runs that failed at this step.", max_length=100)
     ] = None,
     parent_run_id: Annotated[Id | None, Query(description="Only runs that this run started.")] = None,
+    q: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=MAX_LENGTH + 1,
+            description="Only runs with this value, in any case, at a path that their workflow names in"
+            " `search`; with `*` at its end, all that begin so.",
+        ),
+    ] = None,
 ) -> RunQuery:
-    """Return a query of the runs with a beginning or an end of this kind."""
-    return RunQuery(trigger=trigger, error_code=error_code, step=step, parent_run_id=parent_run_id)
+    """Return a query of the runs with a beginning, an end or a value of this kind."""
+    if q is not None and not q.removesuffix("*").strip():
+        message = "Give a value, or its beginning before the *."
+        raise Invalid([FieldError("", "too_short", message, parameter="q")])
+    if q is not None and "\0" in q:
+        raise Invalid([FieldError("", "invalid_format", "A value has no NUL.", parameter="q")])
+    return RunQuery(trigger=trigger, error_code=error_code, step=step, parent_run_id=parent_run_id, q=q)
 
 
 async def _read_page(include: Included, page: Page = 1, limit: Limit = 20, cursor: Cursor = None) -> RunQuery:
@@ -107,7 +122,7 @@ async def read_query(
     query = replace(
         of_page, automation_id=workflow_id, upload_id=batch_id, status=status, since=of_time.since,
         until=of_time.until, trigger=of_cause.trigger, error_code=of_cause.error_code, step=of_cause.step,
-        parent_run_id=of_cause.parent_run_id,
+        parent_run_id=of_cause.parent_run_id, q=of_cause.q,
     )  # fmt: skip
     if query.page != 1 and not query.is_counted:
         message = (

@@ -3,6 +3,7 @@
 from alembic import op
 
 import sql
+from migrations.indexes import build_index
 
 revision = "0046"
 down_revision = "0045"
@@ -10,15 +11,19 @@ branch_labels = None
 depends_on = None
 
 works_from = "0043"
-locks = {
-    "accounts": "ShareRowExclusiveLock",
-    "audit_log": "ShareLock",
-    "monitor_runs": "ShareLock",
-    "runs": "ShareRowExclusiveLock",
-}
+locks = {"accounts": "ShareRowExclusiveLock", "runs": "ShareRowExclusiveLock"}
 
 
 def upgrade() -> None:
+    build_index(
+        "ix_monitor_runs_notable",
+        "monitor_runs (account_id, id)"
+        " where completed_at is not null and (status = 'failed' or changes_detected > 0)",
+    )
+    build_index(
+        "ix_audit_log_definitions",
+        "audit_log (account_id, id) where target_kind in ('workflow', 'secret') and action not like 'run.%'",
+    )
     op.execute(
         """
         create table stat_entries (
@@ -43,14 +48,6 @@ def upgrade() -> None:
         """
     )
     op.execute("create index ix_stats_slot on stats using brin (slot)")
-    op.execute(
-        "create index ix_monitor_runs_notable on monitor_runs (account_id, id)"
-        " where completed_at is not null and (status = 'failed' or changes_detected > 0)"
-    )
-    op.execute(
-        "create index ix_audit_log_definitions on audit_log (account_id, id)"
-        " where target_kind in ('workflow', 'secret') and action not like 'run.%'"
-    )
     op.execute(sql.read_function("duration_bucket_1"))
     op.execute(sql.read_function("count_runs_2"))
     _count_by("count_runs_2")

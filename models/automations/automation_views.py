@@ -40,6 +40,7 @@ class WorkflowView(View):
     on_failure: dict[str, Any] | None = Field(
         description="The workflow that runs when a run of it has failed; null for none."
     )
+    search: list[str] = Field(description="Paths into the event: runs are found by the values there.")
     agents: bool = Field(description="Whether agents (MCP) may see it and use it.")
     execution: Execution | None = Field(
         description="What takes its runs forward: `workflow`, `shift` or `auto`; null for what the"
@@ -98,6 +99,7 @@ _OF_AGENTS: LiteralString = (
 _OUTLINE: LiteralString = (
     "json_build_object('trigger', json_build_object('type', v.definition->'trigger'->'type'),"
     " 'concurrency', v.definition->'concurrency', 'on_failure', v.definition->'on_failure',"
+    " 'search', coalesce(v.definition->'search', '[]'),"
     " 'agents', coalesce(v.definition->'agents', 'true'), 'omitted_bytes', m.bytes)"
 )
 # The page is chosen before anything is measured; then the smallest definitions get room first.
@@ -187,6 +189,7 @@ def _view(row: dict[str, Any], keyring: Keyring, address: str) -> WorkflowView:
         input_schema=definition.get("input_schema"),
         concurrency=definition.get("concurrency"),
         on_failure=definition.get("on_failure"),
+        search=definition.get("search", []),
         agents=definition.get("agents", True),
         omitted=_omit_definition(row["id"], definition.get("omitted_bytes")),
         webhook_url=ingest_tokens.url_of(keyring, row["id"], row["ingest_token_sealed"], address),

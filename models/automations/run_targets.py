@@ -26,6 +26,7 @@ class TriggerSpec:
 
     Attributes:
         skips: whether events are skipped, without a run, while the limit of runs under way is reached.
+        search: the paths to the values of an event by which its run is found.
     """
 
     trigger: Trigger
@@ -33,6 +34,7 @@ class TriggerSpec:
     input_schema: InputSchema | None
     skips: bool = False
     name: str = ""
+    search: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -144,18 +146,21 @@ async def load_trigger_spec(connection: Connection, automation_id: UUID, version
         return known
     cursor = await connection.execute(
         "select definition->'name' as name, definition->'trigger' as trigger,"
-        " definition->'input_schema' as input_schema, definition->'concurrency' as concurrency, reads_request"
+        " definition->'input_schema' as input_schema, definition->'concurrency' as concurrency,"
+        " definition->'search' as search, reads_request"
         " from automation_versions where automation_id = %s and version = %s",
         (automation_id, version),
     )
     row = await cursor.fetchone()
     assert row is not None
-    names = ("name", "trigger", "input_schema", "concurrency")
+    names = ("name", "trigger", "input_schema", "concurrency", "search")
     given = {name: row[name] for name in names if row[name] is not None}
     definition = Definition.model_validate(given)
     schema = None if definition.input_schema is None else InputSchema(definition.input_schema)
     skips = definition.concurrency is not None and definition.concurrency.on_limit == "skip"
-    entry = TriggerSpec(definition.trigger, row["reads_request"], schema, skips, definition.name)
+    entry = TriggerSpec(
+        definition.trigger, row["reads_request"], schema, skips, definition.name, tuple(definition.search)
+    )
     while len(_entries) >= _REMEMBERED:
         del _entries[next(iter(_entries))]
     _entries[automation_id, version] = entry

@@ -38,6 +38,7 @@ class VersionDefinition(BaseModel, frozen=True):
     )
     concurrency: dict[str, Any] | None = Field(description="How many runs of it there could be at a time.")
     on_failure: dict[str, Any] | None = Field(description="What ran when a run of it had failed.")
+    search: list[str] = Field(description="Paths into the event: runs were found by the values there.")
     agents: bool = Field(description="Whether agents could use it.")
     created_at: datetime = Field(description="When it was saved.")
     created_by: str = Field(description="Who saved it.")
@@ -63,6 +64,7 @@ _DEFAULTS: dict[LiteralString, LiteralString] = {
     "input_schema": "null",
     "concurrency": "null",
     "on_failure": "null",
+    "search": "[]",
     "agents": "true",
 }
 _DIFFERENT: LiteralString = ", ".join(
@@ -154,6 +156,7 @@ async def get(
         input_schema=definition.get("input_schema"),
         concurrency=definition.get("concurrency"),
         on_failure=definition.get("on_failure"),
+        search=definition.get("search", []),
         agents=definition.get("agents", True),
         created_at=row["created_at"],
         created_by=row["created_by"],

@@ -73,7 +73,9 @@ with gone as (
 ), counted as (
   select count(*) as results, count(*) filter (where has_changes) as changed from gone
 )
-update monitors m set results = m.results - c.results, changed = m.changed - c.changed
+update monitors m set results = m.results - c.results, changed = m.changed - c.changed,
+  seen_changed = case when m.seen_run_id >= %(run_id)s then greatest(0, m.seen_changed - c.changed)
+                      else m.seen_changed end
 from counted c where m.id = %(monitor_id)s and c.results > 0 returning c.results
 """
 _OLD_RUNS: LiteralString = """

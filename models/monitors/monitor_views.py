@@ -60,6 +60,13 @@ class MonitorView(View):
         " period (`short_period`), or are left out (`bulk_use`), each with `code` and `message`; told of a"
         " monitor alone.",
     )
+    unseen_changes: int = Described(
+        description="How many results with changes its ended runs have that nobody has marked as seen."
+    )
+    seen_run_id: UUID | None = Described(
+        description="The newest run that was marked as seen, with all before it; null before."
+    )
+    seen_at: datetime | None = Described(description="When that was marked; null before.")
     last_run_at: datetime | None = Described(description="When a run of it last ended; null before.")
     next_run_at: datetime | None = Described(description="When it runs next; null while it is paused.")
     created_at: datetime = Described(description="When it was made.")
@@ -84,6 +91,7 @@ def view_of(row: dict[str, Any], kept_days: int) -> MonitorView:
         "retention_days": row["retention_days"] or kept_days,
         "data_source_type": "inline" if row["list_id"] is None else "list",
         "data_source_ref": row["list_id"],
+        "unseen_changes": max(0, row["changed"] - row["seen_changed"]),
         "target_count": count,
         "email_count": count,
     }

@@ -38,6 +38,8 @@ class Monitor(SQLModel, table=True):
         run_id: its run that has not ended.
         runs, results, changed: the number of its runs; of those that have ended, the number of results, and
             of results with changes.
+        seen_run_id, seen_at, seen_changed: the newest run whose changes the account has seen, which may be
+            purged since; when it marked it; and the number of kept results with changes up to it.
         next_run_at: when it is due; null while it is paused.
         scheduled_for: the `next_run_at` that its Temporal Schedule last got.
         deleted_at: from then on it is hidden, and its rows are deleted.
@@ -90,6 +92,9 @@ class Monitor(SQLModel, table=True):
     created_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     updated_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False))
     deleted_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    seen_run_id: UUID | None
+    seen_at: datetime | None = Field(sa_column=Column(DateTime(timezone=True)))
+    seen_changed: int = Field(sa_column=Column(BigInteger, nullable=False, server_default="0"))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, LiteralString, NamedTuple, cast
 from uuid import UUID
 
@@ -24,6 +25,23 @@ class MonitoredTarget(View):
     monitor_name: str = Described(description="What it is called.")
     type: TargetType = Described(description="What its targets are.")
     target: str = Described(description="The target.")
+
+
+@dataclass(frozen=True)
+class ResultFilter:
+    """The wanted results of an account.
+
+    Attributes:
+        type: only of monitors of this type.
+        monitor_id: only of this monitor.
+        changes_only: leave out results without changes.
+        unseen: leave out results without changes, and changes that were marked as seen.
+    """
+
+    type: TargetType | None = None
+    monitor_id: UUID | None = None
+    changes_only: bool = False
+    unseen: bool = False
 
 
 class _Part(NamedTuple):
@@ -55,7 +73,7 @@ def _columns(parts: Sequence[_Part]) -> dict[str, Any]:
 
 
 _TOTAL: LiteralString = """
-select coalesce(sum(m.{} + coalesce(r.{}, 0)), 0)::bigint as total
+select coalesce(sum({} + coalesce(r.{}, 0)), 0)::bigint as total
 from monitors m left join monitor_runs r on r.id = m.run_id
 where m.account_id = %(account_id)s and m.deleted_at is null
 """
@@ -65,6 +83,8 @@ where r.account_id = %(account_id)s and m.deleted_at is null and r.id < %(before
 """
 # Added only if needed: a condition that may be null misleads the planner.
 _OF_TYPE: LiteralString = " and m.monitor_type = %(type)s"
+_OF_MONITOR: LiteralString = " and m.id = %(monitor_id)s"
+_UNSEEN: LiteralString = " and (m.seen_run_id is null or r.id > m.seen_run_id)"
 _RESULTS: LiteralString = (
     "select " + FIELDS + ", e.monitor_id, m.name as monitor_name, m.monitor_type, e.completed_at"
     " from unnest(%(sources)s::uuid[], %(skips)s::int[], %(takes)s::int[]) as p (run_id, skip, take)"
@@ -75,13 +95,7 @@ _RESULTS: LiteralString = (
 
 
 async def list_results(
-    connection: Connection,
-    account_id: UUID,
-    *,
-    type: TargetType | None,
-    changes_only: bool,
-    limit: int,
-    offset: int,
+    connection: Connection, account_id: UUID, wanted: ResultFilter, *, limit: int, offset: int
 ) -> tuple[list[Mapping[str, Any]], int]:
     """Return results of the account, those of the newest run first, and their total number.
 
@@ -90,24 +104,27 @@ async def list_results(
     Args:
         connection: inside or outside a transaction.
         account_id: the owner.
-        type: only of monitors of this type.
-        changes_only: leave out results without changes.
+        wanted: the filter.
         limit: the highest number of results.
         offset: the number of results to skip.
 
     Returns:
         The fields of `MonitoringResultView`, for orjson; and the total.
     """
-    wanted = {"account_id": account_id, "type": type}
-    kept: LiteralString = "changed" if changes_only else "results"
+    values = {"account_id": account_id, "type": wanted.type, "monitor_id": wanted.monitor_id}
+    changes_only = wanted.changes_only or wanted.unseen
+    kept: LiteralString = "m.changed" if changes_only else "m.results"
+    kept = "greatest(0, m.changed - m.seen_changed)" if wanted.unseen else kept
     found: LiteralString = "changes_detected" if changes_only else "processed_records"
-    of_type: LiteralString = "" if type is None else _OF_TYPE
-    cursor = await connection.execute(_TOTAL.format(kept, found) + of_type, wanted)
+    of: LiteralString = "" if wanted.type is None else _OF_TYPE
+    of += "" if wanted.monitor_id is None else _OF_MONITOR
+    cursor = await connection.execute(_TOTAL.format(kept, found) + of, values)
     row = await cursor.fetchone()
     total = row["total"] if row else 0
-    runs = _COUNTED.format(found) + of_type + " order by r.id desc limit %(limit)s"
+    newer: LiteralString = _UNSEEN if wanted.unseen else ""
+    runs = _COUNTED.format(found) + of + newer + " order by r.id desc limit %(limit)s"
     enough = min(offset + limit, total) if offset < total else 0
-    parts = _parts(await _count_runs(connection, runs, wanted, enough), offset, limit)
+    parts = _parts(await _count_runs(connection, runs, values, enough), offset, limit)
     changed: LiteralString = " and has_changes" if changes_only else ""
     cursor = await connection.execute(_RESULTS.format(changed), _columns(parts))
     return [_show_row(one) for one in await cursor.fetchall()], total

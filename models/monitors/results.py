@@ -63,6 +63,10 @@ class FoundView(View):
         " `not_set_up` or left out for `bulk_use`."
     )
     silent: list[SilenceView] = Described(description="The sources of tracked fields that were not heard.")
+    seen_at: datetime | None = Described(
+        description="When its monitor's changes were last marked as seen, if these are among them; null if"
+        " nobody has seen them, or nothing has changed."
+    )
     error: ResultError | None = Described(description="Why it could not be looked up; null if it could.")
 
 
@@ -106,6 +110,7 @@ class Result:
     silent: str | None
     first_heard: str | None
     data: str | None
+    seen_at: datetime | None
 
     def to_found_view(self) -> dict[str, Any]:
         """Return the fields of a `FoundView`, for orjson."""
@@ -116,6 +121,7 @@ class Result:
             "first_heard": _json(self.first_heard),
             "partial": any(one["why"] not in NOT_PARTIAL for one in orjson.loads(self.silent or "[]")),
             "silent": _json(self.silent or "[]"),
+            "seen_at": self.seen_at,
             "error": _json(self.error),
         }
 
@@ -137,7 +143,8 @@ def _json(text: str | None) -> orjson.Fragment | None:
 FIELDS: LiteralString = (
     "r.run_id, r.position, r.target, r.has_changes, r.changes::text as changes, r.details::text as details,"
     " r.error::text as error, r.silent::text as silent,"
-    " r.first_heard::text as first_heard, s.data"
+    " r.first_heard::text as first_heard, s.data, (select m.seen_at from monitors m where r.has_changes"
+    " and m.id = r.monitor_id and m.seen_run_id >= r.run_id) as seen_at"
 )
 """The fields of `Result`, from results `r` and answers `s`."""
 ANSWERS: LiteralString = (

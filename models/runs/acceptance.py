@@ -17,11 +17,13 @@ from sqlmodel import Field, SQLModel
 import metrics
 import tracing
 from database import Connection
+from language.search import find_values
 from models import audit
 from models.audit import Actor
 from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 from models.priorities import WAITED
+from models.runs import search_values
 from models.runs.run_views import RunStatus, TriggerType
 
 MAX_DEDUPE_LENGTH = 255
@@ -103,6 +105,11 @@ class RunRequest:
         """The request as JSON, if it is stored."""
         return orjson.dumps(self.request) if self.request and self.target.reads_request else None
 
+    @cached_property
+    def search_values(self) -> list[str]:
+        """The values of the payload by which the run is found."""
+        return find_values(self.target.spec.search, self.payload)
+
     @property
     def size(self) -> int:
         """The size of the stored payload and request, in bytes."""
@@ -166,6 +173,11 @@ async def _accept(
             await connection.execute(_SKIP, {"ids": list(skipped), "error": Json(_OVER_LIMIT)})
             metrics.RUNS.add(len(skipped), "cancelled", _OVER_LIMIT["code"])
         started = [event for event in left if event.run_id in inserted]
+        await search_values.insert_values(
+            connection,
+            {event.run_id: event.target.account_id for event in started},
+            {event.run_id: event.search_values for event in started},
+        )
         await audit.record_all(
             connection, [_draft_audit(event, by) for event in started if (by := event.actor)]
         )

@@ -21,6 +21,8 @@ from database import Connection
 AHEAD = timedelta(days=30)
 """Partitions are created this long in advance."""
 _RUNS = ("runs", "run_steps", "run_step_items")
+# These have no partitions: their keys must be unique, or found, in all weeks.
+_BESIDE = ("run_dedupe_keys", "run_search_values")
 _EVENTS = ("events", "deliveries", "delivery_attempts")
 _PARTITION = re.compile(rf"({'|'.join(_RUNS + _EVENTS)})_(before|\d{{8}})")
 _AT_ONCE = 1000
@@ -74,7 +76,8 @@ async def drop_old(connection: Connection, kept: timedelta) -> int:
         if await _is_needed(connection, week, kept):
             await _delete_ended(connection, week, kept)
         else:
-            await _delete_dedupe_keys(connection, week)
+            for table in _BESIDE:
+                await _delete_beside(connection, table, week)
             await _detach(connection, _RUNS, week)
     for week in await _old_weeks(connection, "events", kept):
         if not await _has_deliveries(connection, week):
@@ -142,6 +145,8 @@ with ended as materialized (
   delete from run_steps where run_id = any(array(select id from ended))
 ), keys as (
   delete from run_dedupe_keys where run_id = any(array(select id from ended))
+), found as (
+  delete from run_search_values where run_id = any(array(select id from ended))
 )
 delete from runs where id = any(array(select id from ended)) returning id
 """
@@ -157,14 +162,13 @@ async def _delete_ended(connection: Connection, week: _Week, kept: timedelta) ->
         after = max((row["id"] for row in await cursor.fetchall()), default=None)
 
 
-async def _delete_dedupe_keys(connection: Connection, week: _Week) -> None:
+async def _delete_beside(connection: Connection, table: str, week: _Week) -> None:
+    query = SQL(
+        "delete from {0} where run_id in (select run_id from {0} where run_id >= %s and run_id < %s limit %s)"
+    ).format(Identifier(table))
     deleted = 1
     while deleted:
-        cursor = await connection.execute(
-            "delete from run_dedupe_keys where run_id in"
-            " (select run_id from run_dedupe_keys where run_id >= %s and run_id < %s limit %s)",
-            (week.lower_id, week.upper_id, _AT_ONCE),
-        )
+        cursor = await connection.execute(query, (week.lower_id, week.upper_id, _AT_ONCE))
         deleted = cursor.rowcount
 
 

@@ -22,6 +22,7 @@ from models.errors import Conflict, FieldError, Forbidden, Invalid, NotFound
 from models.identifiers import new_id
 from models.priorities import INTERACTIVE
 from models.run_values import GATHERED
+from models.runs import search_values
 from models.runs.acceptance import RunAcceptance, find_accepted
 
 
@@ -202,6 +203,7 @@ async def _accept(
     cursor = await connection.execute(_ACCEPT, values)
     if await cursor.fetchone():
         await connection.execute(_TAKE_OVER, values)
+        await search_values.index_runs(connection, [run_id])
         return RunAcceptance(run_id=run_id, repeated=False)
     before = await find_accepted(connection, run["automation_id"], request.dedupe_key or "")
     assert before is not None, "it was there a moment ago, and this transaction sees what has committed"

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_ser
 from database import Connection
 from models import run_values
 from models.run_values import MAX_BYTES, THE_RUN, ValueRef
-from models.runs import carriers, run_counts
+from models.runs import carriers, run_counts, search_values
 from models.runs.run_queries import (
     OF_UPLOAD,
     OF_WORK,
@@ -80,6 +80,9 @@ async def list_page(connection: Connection, account_id: UUID, query: RunQuery) -
 
     By a filter that no index serves, a page looks at 20,000 runs at most. It then has fewer runs than its
     limit, or none, and `next` goes on behind them: so a question is quick however many runs there are.
+
+    Raises:
+        Invalid: `q` is the beginning of too many values.
     """
     if not query.is_counted:
         return await _find_page(connection, account_id, query)
@@ -114,6 +117,8 @@ async def list_page(connection: Connection, account_id: UUID, query: RunQuery) -
 
 
 async def _find_page(connection: Connection, account_id: UUID, query: RunQuery) -> RunsFound:
+    if query.is_beginning and query.value is not None:
+        await search_values.check_beginning(connection, account_id, query.value)
     wanted = {**parameters_of(query, account_id), "steps": "steps" in query.include}
     cursor = await connection.execute(_HEADS[0] + select_runs(query) + _HEADS[1], wanted)
     found = await cursor.fetchall()

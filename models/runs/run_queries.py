@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import Any, Literal, LiteralString
 from uuid import UUID
 
+from language.search import normalize
 from models.identifiers import id_at
 from models.runs.run_views import RunStatus
+from models.runs.search_values import MOST_FOUND, select_found
 
 Part = Literal["input", "output", "steps"]
 """A part of a listed run that is included only on request."""
@@ -43,6 +45,7 @@ class RunQuery:
         error_code: only runs that failed with this code.
         step: only runs that failed at this step.
         parent_run_id: only runs that this run started.
+        q: only runs with this value at a path that their workflow names in `search`; `*` ends a beginning.
         before: only runs older than this one: the last of the page before.
         include: further parts of each run, as far as there is room.
         page: the number of the page, from 1.
@@ -61,7 +64,18 @@ class RunQuery:
     error_code: str | None = None
     step: str | None = None
     parent_run_id: UUID | None = None
+    q: str | None = None
     before: UUID | None = None
+
+    @property
+    def is_beginning(self) -> bool:
+        """Return whether `q` is the beginning of a value."""
+        return self.q is not None and self.q.endswith("*")
+
+    @property
+    def value(self) -> str | None:
+        """Return the wanted value, or its beginning, normal."""
+        return None if self.q is None else normalize(self.q[:-1] if self.is_beginning else self.q)
 
     @property
     def is_counted(self) -> bool:
@@ -78,6 +92,7 @@ def parameters_of(query: RunQuery, account_id: UUID) -> dict[str, Any]:
         "status": query.status, "since": query.since and id_at(query.since), "before": query.before,
         "until": query.until and id_at(query.until), "trigger": query.trigger, "code": query.error_code,
         "step": query.step, "parent": query.parent_run_id, "scanned": SCANNED, "limit": query.limit + 1,
+        "value": query.value, "most": MOST_FOUND,
     }  # fmt: skip
 
 
@@ -89,6 +104,8 @@ def select_runs(query: RunQuery, columns: LiteralString = "c.*") -> LiteralStrin
         (query.step, " and c.error->>'step' = %(step)s"),
         (query.parent_run_id, " and c.parent_run_id = %(parent)s"),
     )
+    if query.q is not None:
+        conditions = (*conditions, *_conditions_on_found(query))
     filters: LiteralString = ""
     for value, condition in conditions:
         filters += condition if value is not None else ""
@@ -108,6 +125,12 @@ def select_end(query: RunQuery) -> LiteralString:
 
 def _candidates(query: RunQuery, columns: Literal["*", "id"]) -> LiteralString:
     """Return the sub-select of the runs that a page looks at: those that indexes find."""
+    if query.q is not None:
+        found = (
+            "select id from (" + select_found(query.is_beginning) + ") s where true" + _range(query)
+            + " order by id desc limit %(scanned)s"
+        )  # fmt: skip
+        return "(select " + columns + " from runs where id = any(array(" + found + ")))"
     if query.status in OF_WORK:
         work: LiteralString = (
             "select run_id from (select run_id as id, * from run_work) w where " + OF_WORK[query.status]
@@ -123,10 +146,29 @@ def _candidates(query: RunQuery, columns: Literal["*", "id"]) -> LiteralString:
     )  # fmt: skip
 
 
+def _conditions_on_found(query: RunQuery) -> tuple[tuple[object, LiteralString], ...]:
+    """Return the conditions that the index of values does not know."""
+    work = OF_WORK.get(query.status or "")
+    return (
+        (query.automation_id, " and c.automation_id = %(automation_id)s"),
+        (query.upload_id, " and c.upload_id = %(upload_id)s"),
+        (query.status if work is None else None, " and c.status = %(status)s"),
+        (work, " and exists (select from run_work where run_id = c.id and " + (work or "true") + ")"),
+    )
+
+
 def _bounds(query: RunQuery) -> LiteralString:
-    bounds: LiteralString = " and account_id = %(account_id)s"
+    bounds: LiteralString = " and account_id = %(account_id)s" + _range(query)
     if query.automation_id is not None:
         bounds += " and automation_id = %(automation_id)s"
+    if query.upload_id is not None:
+        bounds += OF_UPLOAD[0] + "id" + OF_UPLOAD[1]
+    return bounds
+
+
+def _range(query: RunQuery) -> LiteralString:
+    """Return the conditions on ids: they begin with a time."""
+    bounds: LiteralString = ""
     if query.since is not None:
         bounds += " and id >= %(since)s"
     if query.until is not None:
@@ -135,6 +177,4 @@ def _bounds(query: RunQuery) -> LiteralString:
         bounds += " and id < %(before)s"
     if query.parent_run_id is not None:
         bounds += " and id > %(parent)s"
-    if query.upload_id is not None:
-        bounds += OF_UPLOAD[0] + "id" + OF_UPLOAD[1]
     return bounds

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from language.delays import write_time
 from language.progress import read_progress, steps_under_way
@@ -28,8 +28,21 @@ class StepAttemptView(View):
     """An attempt at a step that has failed, and was to be followed by another."""
 
     attempt: int = Field(description="Which one, from 1.")
-    at: datetime = Field(description="When it had failed.")
+    at: datetime = Field(description="When it had failed; the same as `ended_at`.")
     error: dict[str, Any] = Field(description="Why, as `code` and `message`.")
+    started_at: datetime | None = Field(
+        default=None, description="When it began; null in runs of earlier releases."
+    )
+    ended_at: datetime = Field(description="When it had failed.")
+    next_attempt_at: datetime | None = Field(
+        default=None,
+        description="When the next attempt was, or is, due; null in runs of earlier releases.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _add_end(cls, stored: dict[str, Any]) -> dict[str, Any]:
+        return {"ended_at": stored.get("at"), **stored}
 
 
 class StepView(View):
@@ -52,6 +65,11 @@ class StepView(View):
     attempt_log: list[StepAttemptView] = Field(
         default=[],
         description="What became of the attempts before the last one, of a step without `for_each`.",
+    )
+    attempt_started_at: datetime | None = Field(
+        default=None,
+        description="When its last attempt began, or the one that is under way; null before it, between two"
+        " attempts, and where that is not known.",
     )
     duration_ms: int | None = Field(default=None, description="From its start to its end, in milliseconds.")
     credits_used: int = Field(default=0, description="What its answer cost.")
@@ -235,6 +253,7 @@ def _live_fields(live: LiveStep, cancelled_at: datetime | None) -> dict[str, Any
         "status": live.status, "attempts": live.attempts, "started_at": live.started_at
     }  # fmt: skip
     fields["attempt_log"] = _attempts(live.attempt_log)
+    fields["attempt_started_at"] = live.attempt_began if live.attempt_log else live.started_at
     if live.until is not None:
         fields["output"] = {"until": write_time(live.until)}
     if cancelled_at is not None:
@@ -253,6 +272,9 @@ def _step_view(step: dict[str, Any], row: Mapping[str, Any] | None, missing: Ste
     return StepView(
         id=step["id"],
         type=step["type"],
+        attempt_started_at=log[-1].get("next_started_at")
+        if (log := row["attempt_log"])
+        else row["started_at"],
         duration_ms=_milliseconds(row["started_at"], row["completed_at"]),
         **{name: row[name] for name in row if name in StepView.model_fields},
     )

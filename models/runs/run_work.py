@@ -81,6 +81,7 @@ class RunWork(SQLModel, table=True):
             "ix_run_work_queued", "own", "priority", "account_id", "gate", text("begun desc"), "available_at",
             "run_id", postgresql_where="status = 'queued' and not held",
         ),
+        Index("ix_run_work_available_at", "available_at", postgresql_where="status = 'queued' and not held"),
         Index("ix_run_work_held", "gate", "priority", "available_at", "run_id", postgresql_where="held"),
         Index("ix_run_work_wake", "wake_at", postgresql_where="status = 'waiting'"),
         Index("ix_run_work_parent_run_id", "parent_run_id", postgresql_where="parent_run_id is not null"),

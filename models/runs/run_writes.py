@@ -25,6 +25,7 @@ from database import Connection
 from language.records import StepError, StepRecord
 from models import gates
 from models.priorities import ALONE, BULK
+from models.runs import search_values
 from models.runs.own_runs import WORKFLOW
 
 Cursor = AsyncCursor[DictRow]
@@ -342,7 +343,8 @@ async def _write_ends(
     failed = [(change.run_id, end.handler) for change, end in ends if end.handler is not None]
     if failed:
         handled = {"ids": [run_id for run_id, _ in failed], "handlers": [handler for _, handler in failed]}
-        await connection.execute(_HANDLE, {**handled, "priority": BULK, "deepest": MAX_DEPTH})
+        cursor = await connection.execute(_HANDLE, {**handled, "priority": BULK, "deepest": MAX_DEPTH})
+        await search_values.index_runs(connection, [row["run_id"] for row in await cursor.fetchall()])
     parents = list({parent for change, _ in ends if (parent := change.woken_parent)})
     if parents:
         await connection.execute("select wake_runs_2(%s)", (parents,))

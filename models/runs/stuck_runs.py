@@ -53,7 +53,7 @@ select
 async def find_queue_age(connection: Connection) -> float:
     """Return for how many seconds the run that has waited longest for a worker is queued; 0 for none."""
     cursor = await connection.execute(
-        "select coalesce(extract(epoch from clock_timestamp() - min(available_at)), 0)::float8 as seconds"
+        "select greatest(0, extract(epoch from clock_timestamp() - min(available_at)))::float8 as seconds"
         " from run_work where status = 'queued' and not held"
     )
     row = await cursor.fetchone()

@@ -11,6 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
@@ -22,6 +23,7 @@ from models.accounts.accounts import NewAccount
 from models.audit import Actor
 from models.errors import Conflict
 from models.runs import resumption
+from models.runs.run_views import RunView
 from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from tests.automations.engine import Endpoint, NewTarget, accept, ended, transform
@@ -37,7 +39,10 @@ _SECONDS = {1: 0.05, 60: 0.3, 3600: 2.1}
 # Ids and times differ from run to run; numbers of ports do not.
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
-_TIMES = {"queued_at", "started_at", "completed_at", "duration_ms", "at"}
+_TIMES = {
+    "queued_at", "started_at", "completed_at", "duration_ms", "at", "ended_at", "next_attempt_at",
+    "attempt_started_at",
+}  # fmt: skip
 # Which sources a lookup has asked, and which answers were in memory.
 _SOURCES = {"providers", "cached"}
 _CARRIERS = {"performed_by", "carrier", "takeovers"}
@@ -154,6 +159,7 @@ class Carriers:
             self.used.update(by)
         else:
             assert by <= {"activity" if how == "workflow" else "shift"}, by
+        assert not [*wrong_times(view)]
         rows = apart_from_ids_and_times(
             {
                 "items": await self._items(run_id),
@@ -249,6 +255,24 @@ def wrong_counts(rows: JSONObject) -> Iterator[Any]:
     for item in rows["items"]:
         if item["attempts"] > MOST_ATTEMPTS:
             yield item["step_id"], item["item"], item["attempts"]
+
+
+def wrong_times(run: RunView) -> Iterator[tuple[str, list[datetime | None]]]:
+    """Steps without items whose attempts lack a begin, an end or a next time, or have them out of order."""
+    for step in run.steps:
+        if not step.attempt_log:
+            continue
+        log = step.attempt_log
+        times = [time for one in log for time in (one.started_at, one.ended_at, one.next_attempt_at)]
+        if step.attempt_started_at is None:
+            # It was cancelled before the next attempt.
+            times.pop()
+        else:
+            times.append(step.attempt_started_at)
+        times = [step.started_at, *times, step.completed_at]
+        known = [time for time in times if time is not None]
+        if len(known) < len(times) or known != sorted(known):
+            yield step.id, times
 
 
 def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

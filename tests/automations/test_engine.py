@@ -12,6 +12,7 @@ from temporalio.client import Client
 from database import Database, Notifier
 from models.runs import run_work
 from models.runs.runs import QUEUED_CHANNEL
+from tests.automations.carriers import wrong_times
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -94,6 +95,7 @@ async def test_a_call_that_may_succeed_later_is_repeated_under_the_same_id(
     assert view.status == "completed" and view.steps[0].attempts == 3
     told = [(one.attempt, one.error["message"]) for one in view.steps[0].attempt_log]
     assert told == [(1, "The endpoint answered 503."), (2, "The endpoint answered 503.")]
+    assert not [*wrong_times(view)] and view.steps[0].attempt_started_at is not None
     ids = {(r["headers"]["webhook-id"], r["headers"]["Idempotency-Key"]) for r in receiver.requests}
     assert len(receiver.requests) == 3 and len(ids) == 1
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from database import Database, Notifier
+from language.delays import write_time
 from models.automations.run_targets import RunTarget
-from models.runs.run_views import RunView
+from models.runs import runs
+from models.runs.run_views import RunView, StepAttemptView, StepView
 from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
     Endpoint,
@@ -45,6 +49,13 @@ async def parked(database: Database, notifier: Notifier, target: RunTarget) -> R
     return await waiting(database, target.account_id, run_id)
 
 
+def test_a_log_of_an_earlier_release_has_the_ends_of_attempts_alone() -> None:
+    at = datetime(2026, 11, 22, tzinfo=UTC)
+    read = StepAttemptView.model_validate({"attempt": 1, "at": at, "error": {"code": "timeout"}})
+    assert (read.started_at, read.ended_at, read.next_attempt_at) == (None, at, None)
+
+
+@pytest.mark.executions("shift", "workflow")
 async def test_a_run_whose_step_backs_off_for_long_waits_outside(
     database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
 ) -> None:
@@ -53,6 +64,43 @@ async def test_a_run_whose_step_backs_off_for_long_waits_outside(
     [step] = view.steps
     assert (step.status, step.attempts) == ("waiting", 1)
     assert step.output["until"].endswith("Z")
+    [first] = step.attempt_log
+    assert step.attempt_started_at is None and step.started_at is not None
+    assert first.started_at is not None and first.next_attempt_at is not None
+    assert step.started_at <= first.started_at <= first.ended_at < first.next_attempt_at
+    assert write_time(first.next_attempt_at) == step.output["until"]
+
+
+@pytest.mark.executions("shift", "workflow")
+async def test_an_attempt_under_way_shows_when_it_began(
+    database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    seen, go_on = list[str](), asyncio.Event()
+
+    async def handle(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        if len(seen) == 1:
+            return web.json_response({}, status=503, headers={"Retry-After": "1"})
+        await go_on.wait()
+        return web.json_response({})
+
+    receiver.handler = handle
+    target = await new_target([webhook(receiver.url)])
+    [run_id] = await accept(database, target)
+    notifier.notify(QUEUED_CHANNEL)
+
+    async def second() -> StepView | None:
+        async with database.connection() as connection:
+            [step] = (await runs.get(connection, target.account_id, run_id)).steps
+        return step if step.status == "running" and step.attempts == 2 else None
+
+    step = await until(second)
+    go_on.set()
+    assert step.attempt_started_at is not None
+    [first] = step.attempt_log
+    assert first.next_attempt_at is not None and first.next_attempt_at <= step.attempt_started_at
+    [done] = (await ended(database, notifier, target.account_id, run_id)).steps
+    assert done.attempt_started_at == step.attempt_started_at and done.attempt_log == step.attempt_log
 
 
 @pytest.mark.parametrize("for_each", [{}, {"for_each": "[1, 2, 3]"}], ids=["a step", "items"])

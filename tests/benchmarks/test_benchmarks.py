@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,9 @@ SMALLEST = [
         r"(base|base again|apis 2|accounts 2|stored 500) +\d",
         5,
     ),
+    ("migrations --rows 2000", r"(runs|audit_log) +[\d.]+ +[\d.]+$", 2),
     ("families --small --seconds 0", r" +(\d+ × \d+|all) +\d", 4),
+    ("dashboard --runs 10 --minutes 0.05 --streams 2", r"/app\S* +[\d,]+ +\d", 10),
 ]
 
 
@@ -45,6 +48,8 @@ def test_a_benchmark_can_be_imported(name: str) -> None:
 def test_a_benchmark_runs_to_its_end(
     command: str, line: str, count: int, tmp_path: Path, temporal_server: Temporal
 ) -> None:
+    if command.startswith("dashboard") and shutil.which("chromium") is None:
+        pytest.skip("chromium is not installed")
     done = subprocess.run(
         [sys.executable, "-m", *f"bench.{command}".split()],
         cwd=ROOT,

@@ -80,6 +80,7 @@ SWEEPS: dict[str, Sweep] = {
     "lost": run_work.waits_alone,
     "gates": promote,
     "stuck": stuck_runs.count,
+    "age": stuck_runs.find_queue_age,
     "waits of workflows": lambda connection: own_runs.count_waits(connection, _FEW // 4),
 }
 CROWDS: dict[str, dict[str, Any]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import LiteralString
 
 import pytest
 
@@ -46,6 +47,30 @@ async def test_runs_that_wait_for_a_place_are_counted(database: Database, new_ru
         await new_runs([1, 2])
         await connection.execute("update run_work set status = 'queued', own = true")
         assert await stuck_runs.count(connection) == NONE._replace(own_backlog=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "age"),
+    [
+        ("delete from run_work", 0),
+        ("update run_work set status = 'queued', available_at = now() + interval '1 hour'", 0),
+        ("update run_work set status = 'queued', available_at = now() - interval '1 hour', held = true", 0),
+        (
+            "update run_work set status = 'queued', available_at = now() - n * interval '1 hour'"
+            " from (select run_id as id, row_number() over () as n from run_work) w where id = run_id",
+            2 * 3600,
+        ),
+    ],
+    ids=["none", "later", "held", "two"],
+)
+async def test_the_age_of_the_queue_is_that_of_the_run_that_waits_longest(
+    database: Database, new_runs: NewRuns, change: LiteralString, age: float
+) -> None:
+    async with database.connection() as connection:
+        await connection.execute("delete from run_work")
+        await new_runs([1, 2])
+        await connection.execute(change)
+        assert await stuck_runs.find_queue_age(connection) == pytest.approx(age, abs=10)
 
 
 async def test_what_is_stuck_is_told_by_its_kind(database: Database, tmp_path: Path) -> None:

@@ -98,6 +98,8 @@ async def test_a_monitor_of_a_list_is_known_by_their_names_and_tracks_the_fields
     )
     assert (await read("monitors", "pause", name))["status"] == "paused"
     assert (await read("monitors", "show", name))["id"] == monitor["id"]
+    early = await command("monitors", "seen", name)
+    assert early.returncode == 2 and "No run of the monitor has results yet." in early.stderr
     assert (await command("monitors", "delete", name)).returncode == 0
 
 

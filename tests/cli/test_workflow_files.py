@@ -57,6 +57,16 @@ async def test_a_file_is_created_then_unchanged_then_updated(
     assert (await stored(person, "Thrice"))["description"] == "Others"
 
 
+async def test_a_version_of_a_workflow_is_drawn(command: Command, read: Json, tmp_path: Path) -> None:
+    await command("workflows", "apply", write(tmp_path, "Drawn"))
+    drawn = (await command("workflows", "graph", "Drawn")).stdout
+    assert drawn.startswith('flowchart TD\n  s0["')
+    graph = await read("workflows", "graph", "Drawn", "--version", "1")
+    assert len(graph["nodes"]) == drawn.count("<br/>") and len(graph["edges"]) == drawn.count("-->")
+    unknown = await command("workflows", "graph", "Drawn", "--version", "9")
+    assert unknown.returncode == 2 and unknown.stderr
+
+
 async def test_a_file_that_names_what_it_runs_is_unchanged_too(
     command: Command, person: Person, tmp_path: Path
 ) -> None:

@@ -2,92 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
 import re
-import shutil
-from collections.abc import AsyncGenerator
-from typing import Any
 
 import httpx
 import pytest
 from aiohttp import web
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import BrowserContext, Page, Route, expect
 
-from tests.automations.engine import Endpoint, endpoint
+from tests.automations.engine import Endpoint
+from tests.dashboard.browsing import HOSTILE, make, settled, start
 from tests.stacks import StackProcess
 
-HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \u200b"
-
-
-@pytest.fixture(scope="module")
-async def browser() -> AsyncGenerator[Browser]:
-    """A Chromium, the system's."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        assert not os.environ.get("CI"), "chromium is not installed: .ci/run does that"
-        pytest.skip("chromium is not installed")
-    async with async_playwright() as playwright:
-        launched = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield launched
-        await launched.close()
-
-
-@pytest.fixture(scope="module")
-async def called() -> AsyncGenerator[Endpoint]:
-    async with endpoint() as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-async def api(stack: StackProcess) -> AsyncGenerator[httpx.AsyncClient]:
-    headers = {"authorization": f"Bearer {stack.api_key}"}
-    async with httpx.AsyncClient(
-        base_url=stack.url, headers=headers, timeout=30, trust_env=False, verify=False
-    ) as client:
-        yield client
-
-
-@pytest.fixture
-async def context(browser: Browser, stack: StackProcess) -> AsyncGenerator[BrowserContext]:
-    """A signed-in browser whose pages must be silent, and stay at home."""
-    opened = await browser.new_context(base_url=stack.url)
-    faults: list[str] = []
-    opened.on("console", lambda message: faults.append(f"{message.type}: {message.text}"))
-    opened.on("weberror", lambda error: faults.append(f"script: {error.error}"))
-    opened.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
-    opened.on(
-        "request", lambda request: request.url.startswith((stack.url, "data:")) or faults.append(request.url)
-    )
-    page = await opened.new_page()
-    account = json.loads((stack.data / "first-account.json").read_text())
-    await page.goto("/")
-    await page.get_by_label("E-mail").fill(account["email"])
-    await page.get_by_label("Password").fill(account["password"])
-    await page.get_by_role("button", name="Sign in").click()
-    await expect(page.get_by_role("heading", name="Needs you")).to_be_visible()
-    await page.close()
-    yield opened
-    await opened.close()
-    assert faults == []
-
-
-@pytest.fixture
-async def page(context: BrowserContext) -> Page:
-    return await context.new_page()
-
-
-async def make(api: httpx.AsyncClient, name: str, *steps: dict[str, Any]) -> str:
-    made = await api.post("/api/workflows", json={"name": name, "steps": steps})
-    assert made.status_code == 201, made.text
-    return str(made.json()["id"])
-
-
-async def start(api: httpx.AsyncClient, workflow: str, event: Any, wait: int = 20) -> dict[str, Any]:
-    path = f"/api/workflows/{workflow}/run{f'?wait={wait}' if wait else ''}"
-    run = await api.post(path, json={"input": event})
-    assert run.status_code in (200, 202), run.text
-    return {"id": run.json().get("run_id"), **run.json()}
+UTC_NOW = "2026-11-27T12:00:00Z"
 
 
 async def test_a_failed_run_is_understood_and_run_again_from_the_failed_step(
@@ -122,6 +50,51 @@ async def test_a_run_is_watched_from_its_beginning_to_its_end(page: Page, api: h
     )
     assert answered.status_code == 202
     await expect(page.locator("header.title .status")).to_contain_text("completed", timeout=15_000)
+
+
+async def test_attempts_of_a_step_and_the_waits_between_are_drawn_apart(
+    page: Page, api: httpx.AsyncClient, called: Endpoint
+) -> None:
+    statuses = iter((503, 503, 200))
+    called.answer = lambda request: web.json_response({}, status=next(statuses))
+    retry = {"max_attempts": 4, "initial_seconds": 0.5}
+    tell = {"id": "tell", "type": "webhook", "config": {"url": f"{called.url}/flaky"}, "retry": retry}
+    run = await start(api, await make(api, "Flaky", tell), {})
+    await page.goto(f"/app/runs/{run['id']}")
+    await expect(page.locator("rect.bar.completed")).to_have_count(1)
+    titles = await page.locator(".waterfall .bar:not(.queued) title").all_text_contents()
+    assert [title.partition(":")[0] for title in titles] == [
+        "attempt 1", "waits for attempt 2", "attempt 2", "waits for attempt 3", "attempt 3",
+    ]  # fmt: skip
+
+
+async def test_changes_are_marked_as_seen_by_a_button_and_by_nothing_else(
+    page: Page, api: httpx.AsyncClient
+) -> None:
+    body = {"name": "Resolvers", "monitor_type": "ip", "targets": ["8.8.8.8"]}
+    path = f"/api/monitors/{(await api.post('/api/monitors', json=body)).json()['id']}"
+    run = (await api.post(f"{path}/run")).json()["run_id"]
+
+    async def results(route: Route) -> None:
+        """Let the run have found a change: what sources say of an address does not change in a test."""
+        answer = await route.fetch()
+        [result] = (await api.get(f"{path}/runs/{run}/results")).json()
+        change = {"changes": {"location.city": {"old": "Ulm", "new": "Linz"}}, "completed_at": UTC_NOW}
+        seen = (await api.get(path)).json()["seen_at"] is not None
+        found = [] if seen else [{**result, **change, "run_id": run}]
+        await route.fulfill(response=answer, json={"results": found, "total": len(found)})
+
+    async with asyncio.timeout(30):
+        while (await api.get(f"{path}/runs/{run}")).json()["completed_at"] is None:
+            await asyncio.sleep(0.1)
+    await page.route("**/api/monitoring/results*", results)
+    await page.goto(path.replace("/api", "/app"))
+    await expect(page.get_by_role("heading", name="1 change that nobody has marked as seen")).to_be_visible()
+    await expect(page.get_by_role("cell", name="Linz")).to_be_visible()
+    assert (await api.get(path)).json()["seen_at"] is None
+    await page.get_by_role("button", name="Mark as seen").click()
+    await expect(page.get_by_text("Nothing has changed since you last looked")).to_be_visible()
+    assert (await api.get(path)).json()["seen_run_id"] == run
 
 
 async def test_an_approval_is_given_by_its_page_and_opening_it_changes_nothing(
@@ -220,30 +193,6 @@ async def test_what_strangers_write_is_shown_as_text(
     await expect(page.get_by_text("(xn--e1afmkfd.example)").first).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("/app/nowhere", "There is no such page"),
-        ("/app/monitors/00000000-0000-4000-8000-000000000000", "There is no such monitor"),
-        ("/app/runs/00000000-0000-4000-8000-000000000000", "There is no such run"),
-        ("/app/runs?status=unknown", "status"),
-        ("/app/runs?colour=red", "colour"),
-    ],
-)
-async def test_a_page_of_nothing_says_so(
-    context: BrowserContext, stack: StackProcess, path: str, words: str
-) -> None:
-    assert context.browser is not None
-    apart = await context.browser.new_context(
-        base_url=stack.url
-    )  # here the console tells of answers like 404
-    await apart.add_cookies(await context.cookies())  # pyright: ignore[reportArgumentType]
-    page = await apart.new_page()
-    await page.goto(path)
-    await expect(page.locator("main")).to_contain_text(words)
-    await apart.close()
-
-
 async def test_eight_tabs_all_live_on_one_connection(context: BrowserContext) -> None:
     tabs = [await context.new_page() for _ in range(8)]
     for tab in tabs:
@@ -277,6 +226,5 @@ async def test_no_page_is_wider_than_the_window(page: Page, width: int) -> None:
     await page.set_viewport_size({"width": width, "height": 800})
     for name in ("", "/runs", "/errors", "/workflows", "/monitors", "/lookup", "/approvals", "/account"):
         await page.goto(f"/app{name}")
-        await expect(page.locator("main")).to_be_visible()
-        await expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        await settled(page)
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name

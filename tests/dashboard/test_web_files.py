@@ -26,7 +26,7 @@ def test_vendored_modules_are_what_the_pinned_packages_make(tmp_path: Path) -> N
     for name in ("build.mjs", "package.json"):
         (tmp_path / name).write_bytes((VENDOR / name).read_bytes())
     run("node", tmp_path / "build.mjs", cwd=tmp_path)
-    for name in ("preact.js", "dagre.js", "manifest.json"):
+    for name in ("preact.js", "dagre.js", "uplot.js", "manifest.json"):
         assert (tmp_path / name).read_bytes() == (VENDOR / name).read_bytes(), f"make {name} anew"
 
 
@@ -47,6 +47,21 @@ def test_modules_make_no_html_and_no_styles_of_text() -> None:
     """Else a stranger's text could become a page; Trusted Types refuse the first two in browsers too."""
     sinks = r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|eval\(|style="
     assert [path.name for path in OURS if re.search(sinks, path.read_text())] == []
+
+
+def test_pages_lead_to_documentation_that_is_there() -> None:
+    named = {name for path in OURS for name in re.findall(r'"/docs/([^"]+)"', path.read_text())}
+    assert named and [name for name in sorted(named) if not (WEB.parent / "docs" / name).is_file()] == []
+
+
+def test_the_pictures_of_the_documentation_are_small_and_all_of_them_are_shown() -> None:
+    docs = WEB.parent / "docs"
+    pictures = {path.relative_to(docs).as_posix(): path for path in docs.glob("images/dashboard/*.png")}
+    shown = re.findall(r'(?:src|srcset)="([^"]+)"', (docs / "dashboard.md").read_text())
+    assert sorted(shown) == sorted(pictures)
+    for name, path in pictures.items():
+        picture = path.read_bytes()
+        assert len(picture) <= 100_000 and int.from_bytes(picture[16:20]) == 1200, name
 
 
 def imported(path: Path, found: set[Path]) -> set[Path]:

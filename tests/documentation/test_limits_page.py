@@ -17,7 +17,7 @@ from api.schemas import condition_bodies, job_bodies, monitor_bodies, target_bod
 from api.streams import run_events
 from engine import dry_run, window
 from execution import webhook_step
-from language import definition, responding, step_evaluation, steps
+from language import definition, responding, search, step_evaluation, steps
 from language.definition import Concurrency
 from language.expressions import parser, values
 from language.steps import Retry, WebhookConfig
@@ -200,6 +200,7 @@ BOUNDS: dict[str, dict[str, str]] = {
         "redirects that a webhook step follows, if it is told to": f"{webhook_step._MAX_REDIRECTS}",
         "period of a schedule": f"1 minute to {schema(Every, 'days')['anyOf'][0]['maximum']} days",
         "`concurrency.limit`": f"{schema(Concurrency, 'limit')['maximum']:,} runs",
+        "paths of `search`; characters of a path, and of a value": f"{search.MAX_PATHS}; {search.MAX_LENGTH}",
         "`input_schema`": size(input_schemas.MAX_BYTES),
         "check of an input": f"{inputs.MAX_CHECKS:,} steps",
         "secrets of an account": f"{secrets.MAX_SECRETS:,}",

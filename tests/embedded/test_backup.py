@@ -3,21 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
+import time
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from embedded.temporal import Temporal
 from settings import ExitCode
 from tests.datasets import write_small_datasets
-from tests.embedded.in_flight import RUNS, Receiver, all_completed, begin
+from tests.embedded.in_flight import RUNS, Receiver, all_completed, begin, client
 from tests.stacks import StackProcess, alive, eventually, failed, vedette
 
 pytestmark = pytest.mark.long
 
 _NAMES = {"VEDETTE_ALLOW_PRIVATE_NETWORKS": "127.0.0.1/32"}
+
+
+class Lost(NamedTuple):
+    """A backup of a stack that is gone for good.
+
+    Attributes:
+        ids: the runs that were under way in it.
+        key: of its API.
+        ages: what its metrics said of the age of the backup: before it, after it, and in between the age that
+            it had at most, by the clock of the test.
+    """
+
+    file: Path
+    ids: list[str]
+    key: str
+    ages: tuple[float | None, float, float | None]
+
+
+async def find_backup_age(stack: StackProcess) -> float | None:
+    """Return the age of the last backup by `/metrics`; None if that does not say it."""
+    async with client(stack) as api:
+        text = (await api.get("/metrics")).text
+    assert "vedette_database_reached 1.0" in text
+    found = re.search(r"^vedette_backup_age_seconds (\S+)$", text, re.MULTILINE)
+    return float(found[1]) if found else None
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +56,21 @@ def passphrase(scratch: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-async def lost(
-    scratch: Path, temporal_server: Temporal, receiver: Receiver, passphrase: Path
-) -> tuple[Path, list[str], str]:
-    """A backup of a stack that is gone for good: the file, the runs under way in it, and a key of its API."""
+async def lost(scratch: Path, temporal_server: Temporal, receiver: Receiver, passphrase: Path) -> Lost:
+    """Back up a stack while runs are under way, and lose it."""
     data, file = scratch / "lost", scratch / "vedette.backup"
     write_small_datasets(data)
     stack = StackProcess(data, **_NAMES)
     try:
         await stack.ready()
         ids, key = await begin(stack, receiver), stack.api_key
+        before, began = await find_backup_age(stack), time.monotonic()
         done = await asyncio.to_thread(
             vedette, data, "backup", str(file), "--passphrase-file", str(passphrase)
         )
         assert done.returncode == 0, done.stderr
+        after = await find_backup_age(stack)
+        ages = before, time.monotonic() - began, after
         # Nothing that the backup does not have counts: these calls come back from a stack that is gone.
         receiver.open.set()
         await eventually(lambda: all_completed(stack, ids), 60, "all runs complete after the backup")
@@ -50,14 +79,12 @@ async def lost(
         stack.kill()
         await eventually(lambda: not alive(children), 20, "nothing of it is left")
     shutil.rmtree(data)
-    return file, ids, key
+    return Lost(file, ids, key, ages)
 
 
 @pytest.mark.parametrize("how", ["cut", "changed"])
-def test_a_damaged_backup_is_refused(
-    lost: tuple[Path, list[str], str], scratch: Path, how: str, passphrase: Path
-) -> None:
-    whole = lost[0].read_bytes()
+def test_a_damaged_backup_is_refused(lost: Lost, scratch: Path, how: str, passphrase: Path) -> None:
+    whole = lost.file.read_bytes()
     middle = len(whole) // 2
     spoilt = whole[:middle] if how == "cut" else whole[:middle] + b"spoilt" + whole[middle + 6 :]
     file = scratch / f"{how}.backup"
@@ -67,17 +94,23 @@ def test_a_damaged_backup_is_refused(
     assert not (scratch / "refused" / "secret.key").exists()
 
 
-def test_without_the_root_key_a_backup_is_refused(lost: tuple[Path, list[str], str], scratch: Path) -> None:
-    said = failed(vedette(scratch / "no-key", "restore", str(lost[0])), ExitCode.SECRET_KEY, lines=2)
+def test_the_metrics_say_how_old_a_backup_is(lost: Lost) -> None:
+    before, most, after = lost.ages
+    assert before is None
+    assert after is not None and 0 <= after <= most
+
+
+def test_without_the_root_key_a_backup_is_refused(lost: Lost, scratch: Path) -> None:
+    said = failed(vedette(scratch / "no-key", "restore", str(lost.file)), ExitCode.SECRET_KEY, lines=2)
     assert "fingerprint" in said and "passphrase" in said
-    done = vedette(scratch / "no-key", "restore", str(lost[0]), VEDETTE_SECRET_KEY="another key" * 4)
+    done = vedette(scratch / "no-key", "restore", str(lost.file), VEDETTE_SECRET_KEY="another key" * 4)
     assert "another one" in done.stderr and done.returncode == ExitCode.SECRET_KEY
 
 
 async def test_after_all_was_lost_the_runs_of_the_backup_go_on_under_their_ids(
-    lost: tuple[Path, list[str], str], scratch: Path, receiver: Receiver, passphrase: Path
+    lost: Lost, scratch: Path, receiver: Receiver, passphrase: Path
 ) -> None:
-    file, ids, key = lost
+    file, ids, key, _ = lost
     data = scratch / "restored"
     write_small_datasets(data)
     restore = ("restore", str(file), "--passphrase-file", str(passphrase))

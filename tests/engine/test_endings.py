@@ -12,7 +12,7 @@ from engine.driver import Driver
 from engine.plan import Plan
 from engine.state import RunInput
 from language.definition import Definition
-from language.progress import Progress
+from language.progress import Progress, steps_under_way
 from models.identifiers import new_id
 from tests.engine.world import START
 
@@ -146,16 +146,41 @@ def test_the_attempts_of_a_step_that_backs_off_are_remembered() -> None:
 def test_what_became_of_earlier_attempts_is_recorded_also_after_a_take_over() -> None:
     step = call("call", retry={"max_attempts": 3})
     run = One(step)
-    run.take(run.advance()["call"], BUSY)
-    run.advance()
-    [live] = run.driver.live_steps()
+    first = run.advance()["call"]
+    run.driver.start_attempt(first, START)
+    failed_at = START + timedelta(seconds=5)
+    run.take(first, BUSY, failed_at)
+    run.advance(failed_at)
+    [waiting] = run.driver.live_steps()
+    due = failed_at + timedelta(seconds=60)
+    [told] = waiting.attempt_log
+    assert (told.attempt, told.started_at, told.at, told.next_attempt_at) == (1, START, failed_at, due)
+    assert told.error.message == "503" and waiting.attempt_began is None
+    late = due + timedelta(seconds=7)
     later = One(step, progress=run.driver.progress())
-    later.take(later.advance(LATER)["call"], DONE, LATER)
-    later.advance(LATER)
+    second = later.advance(late)["call"]
+    later.driver.start_attempt(second, late)
+    assert [one.attempt_began for one in later.driver.live_steps()] == [late]
+    later.take(second, DONE, late)
+    later.advance(late)
     [record] = later.driver.take_records()
-    [first] = record.attempt_log
-    assert (first.attempt, first.at, first.error.message) == (1, START, "503")
-    assert record.attempt_log == live.attempt_log
+    assert list(record.attempt_log) == [told.model_copy(update={"next_started_at": late})]
+
+
+def test_an_attempt_whose_carrier_is_lost_begins_again() -> None:
+    step = call("call", retry={"max_attempts": 3})
+    run = One(step)
+    run.driver.start_attempt(run.advance()["call"], START)
+    progress = run.driver.progress()
+    assert [one.attempt_began for one in steps_under_way(progress)] == [START]
+    later = One(step, progress=progress)
+    again = later.advance(LATER)["call"]
+    assert [one.attempt_began for one in later.driver.live_steps()] == [START], "until it is taken up"
+    later.driver.start_attempt(again, LATER)
+    later.take(again, BUSY, LATER)
+    later.advance(LATER)
+    [waiting] = later.driver.live_steps()
+    assert [(one.attempt, one.started_at) for one in waiting.attempt_log] == [(1, LATER)]
 
 
 def test_what_waits_when_a_failed_run_is_taken_up_again_is_cancelled() -> None:

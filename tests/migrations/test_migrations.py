@@ -1,13 +1,18 @@
 """The migrations make exactly the tables that the code declares, however often and from wherever they run."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from psycopg.rows import DictRow, dict_row
+from psycopg.sql import SQL, Identifier
 from sqlalchemy import create_engine
+from sqlalchemy.exc import OperationalError
 from sqlmodel import SQLModel
 
 from migrations import upgrade as upgrading
@@ -18,6 +23,9 @@ from models.accounts.accounts import NewAccount
 from models.monitors.defaults import DEFAULTS
 from models.monitors.tolerances import effective_tolerances
 from models.runs.history import is_partition
+
+WRITE = SQL("lock table {} in row exclusive mode")
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
 def differences(url: str) -> list[object]:
@@ -144,3 +152,47 @@ async def test_a_migration_lets_others_through_while_somebody_holds_a_table(
         await holder.rollback()
         await migrating
     assert await version(empty) == head()
+
+
+@contextlib.asynccontextmanager
+async def building(url: str, table: LiteralString) -> AsyncGenerator[tuple[Connection, asyncio.Task[None]]]:
+    """Yield a migration whose build of an index waits for a writer of the table, and a connection beside."""
+    await asyncio.to_thread(upgrade, url)
+    await asyncio.to_thread(downgrade, url, "0045")
+    waits = "select from pg_stat_activity where wait_event_type = 'Lock' and query like 'create index conc%'"
+    async with (
+        await Connection.connect(url, autocommit=True) as other,
+        await Connection.connect(url) as holder,
+    ):
+        await holder.execute(WRITE.format(Identifier(table)))
+        migrating = asyncio.create_task(asyncio.to_thread(upgrade, url))
+        async with asyncio.timeout(20):
+            while (await other.execute(waits)).rowcount == 0:
+                assert not migrating.done(), migrating.exception()
+                await asyncio.sleep(0.02)
+        yield other, migrating
+    await asyncio.wait([migrating])
+
+
+@pytest.mark.parametrize("table", ["monitor_runs", "audit_log"])
+async def test_while_an_index_is_built_others_write(empty: str, table: LiteralString) -> None:
+    async with building(empty, table) as (other, _):
+        await other.execute("set lock_timeout = '100ms'")
+        async with other.transaction():
+            await other.execute(WRITE.format(Identifier(table)))
+    assert await version(empty) == head()
+
+
+async def test_an_index_whose_build_was_interrupted_is_built_anew(empty: str) -> None:
+    async with building(empty, "audit_log") as (other, migrating):
+        await other.execute(
+            "select pg_cancel_backend(pid) from pg_stat_activity where query like 'create index conc%'"
+        )
+        with pytest.raises(OperationalError, match="canceling"):
+            await migrating
+        invalid = "select indexrelid::regclass::text from pg_index where not indisvalid"
+        assert await (await other.execute(invalid)).fetchall() == [("ix_audit_log_definitions",)]
+    await asyncio.to_thread(upgrade, empty)
+    assert await asyncio.to_thread(differences, empty) == []
+    async with await Connection.connect(empty) as connection:
+        assert await (await connection.execute(invalid)).fetchall() == []

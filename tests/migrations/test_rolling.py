@@ -49,13 +49,14 @@ def _apply(url: str, revision: str) -> tuple[dict[str, str], set[str], set[str]]
         with engine.connect() as connection:
             files = dict(_rows(connection, TABLES))
             functions = {name for (name,) in _rows(connection, SIGNATURES)}
-            with Operations.context(MigrationContext.configure(connection)):
-                MODULES[revision].upgrade()
-            after = dict(_rows(connection, TABLES))
-            locks = {n: mode for n, mode in _rows(connection, LOCKS) if n in files and mode in BLOCKING}
-            dropped = functions - {name for (name,) in _rows(connection, SIGNATURES)}
-            rewritten = {name for name, file in files.items() if after.get(name) != file}
             connection.rollback()
+            context = MigrationContext.configure(connection)
+            with Operations.context(context), context.begin_transaction():
+                MODULES[revision].upgrade()
+                after = dict(_rows(connection, TABLES))
+                locks = {n: mode for n, mode in _rows(connection, LOCKS) if n in files and mode in BLOCKING}
+                dropped = functions - {name for (name,) in _rows(connection, SIGNATURES)}
+                rewritten = {name for name, file in files.items() if after.get(name) != file}
     finally:
         engine.dispose()
     return locks, rewritten, dropped

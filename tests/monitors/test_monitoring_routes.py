@@ -78,7 +78,7 @@ async def test_a_result_names_its_run_and_monitor(person: Person) -> None:
         "run_id": shown["id"], "monitor_id": shown["monitor_id"], "monitor_name": "domains",
         "monitor_type": "domain", "completed_at": shown["completed_at"], "email": A, "target": A,
         "data": {"n": 1}, "changes": CHANGED, "change_details": None, "has_changes": True, "error": None,
-        "first_heard": None, "partial": False, "silent": [],
+        "first_heard": None, "partial": False, "silent": [], "seen_at": None,
     }  # fmt: skip
 
 

@@ -160,7 +160,7 @@ async def test_a_result_has_the_answer_and_what_has_changed(api: Api, database: 
 
     nothing: dict[str, Any] = {
         "changes": None, "change_details": None, "has_changes": False, "first_heard": None, "partial": False,
-        "silent": [], "error": None,
+        "silent": [], "seen_at": None, "error": None,
     }  # fmt: skip
     assert [{k: v for k, v in one.items() if k != "id"} for one in await results(first)] == [
         {"email": A, "target": A, "data": {"n": 1}, **nothing},
@@ -169,7 +169,8 @@ async def test_a_result_has_the_answer_and_what_has_changed(api: Api, database: 
     ]
     assert [{k: v for k, v in one.items() if k != "id"} for one in await results(second)] == [
         {"email": A, "target": A, "data": {"n": 3}, "changes": CHANGED, "change_details": details,
-         "has_changes": True, "first_heard": None, "partial": False, "silent": [], "error": None},
+         "has_changes": True, "first_heard": None, "partial": False, "silent": [], "seen_at": None,
+         "error": None},
         {"email": B, "target": B, "data": {"n": 2}, **nothing, "error": ERROR},
         {"email": C, "target": C, "data": {"n": 4}, **nothing},
     ]  # fmt: skip
@@ -221,6 +222,7 @@ async def test_the_history_of_a_target_is_that_of_the_runs_that_ended(api: Api, 
     history = await given(person.key, path, target=" A.example.com ")
     nothing: dict[str, Any] = {
         "changes": None, "change_details": None, "first_heard": None, "partial": False, "silent": [],
+            "seen_at": None,
         "error": None,
     }  # fmt: skip
     ended = {

@@ -34,7 +34,7 @@ async def test_a_run_goes_with_its_results_when_it_is_older_than_its_monitor_kee
     async with database.connection() as connection:
         left, total = await runs.list_some(connection, watcher.account_id, limit=10, offset=0)
         found, results = await overview.list_results(
-            connection, watcher.account_id, type=None, changes_only=False, limit=10, offset=0
+            connection, watcher.account_id, overview.ResultFilter(), limit=10, offset=0
         )
     assert ([run.monitor_id for run in left], total) == ([kept], 1)
     assert (len(found), results) == (1, 1)

@@ -112,6 +112,7 @@ async def monitors(tell: Recorder) -> None:
     await tell("list_monitor_runs", id=monitor)
     await tell("get_monitor_run", id=monitor, run_id=run)
     await tell("list_run_results", id=monitor, run_id=run)
+    await tell("mark_monitor_run_seen", id=monitor, run_id=run)
     await tell("list_target_history", id=monitor, target="8.8.8.8")
     await tell("list_monitoring_runs")
     await tell("list_monitoring_results")

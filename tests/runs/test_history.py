@@ -80,6 +80,10 @@ async def store(
         "insert into run_dedupe_keys (automation_id, dedupe_key, run_id) values (%s, %s, %s)",
         (target.automation_id, key, run_id),
     )
+    await connection.execute(
+        "insert into run_search_values (account_id, value, run_id) values (%s, %s, %s)",
+        (target.account_id, key, run_id),
+    )
     if ended is None:
         await connection.execute(
             "insert into run_work (run_id, account_id, automation_id, version, priority, gate, status, begun,"
@@ -101,6 +105,7 @@ COUNTED: dict[str, LiteralString] = {
     "steps": "select count(*) as n from run_steps where run_id = any(%s)",
     "items": "select count(*) as n from run_step_items where run_id = any(%s)",
     "keys": "select count(*) as n from run_dedupe_keys where run_id = any(%s)",
+    "values": "select count(*) as n from run_search_values where run_id = any(%s)",
 }
 
 
@@ -199,6 +204,7 @@ async def test_a_call_that_was_broken_off_is_ended_by_the_next(
                 )
             )
         await connection.execute("delete from run_dedupe_keys where run_id = %s", (run.run_id,))
+        await connection.execute("delete from run_search_values where run_id = %s", (run.run_id,))
         assert await history.drop_old(connection, KEPT) == 1
         assert (await stored(connection, [run]), await partitions(connection, TABLES, suffix)) == ({0}, 0)
 

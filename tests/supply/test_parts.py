@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from embedded import temporal_binary
 from embedded.cluster import MAJOR
 from supply import __main__, vulnerabilities
 from supply.licences import find_licence, find_refused
-from supply.locks import DEVELOPMENT, GENERATOR, RUNTIME, Pin, read_pins
+from supply.locks import DEVELOPMENT, EXPORT, GENERATOR, ROOT, RUNTIME, Pin, read_pins
 from supply.parts import list_parts
 from supply.vulnerabilities import ServiceSilent, read_answer
 
@@ -33,7 +34,7 @@ def parts(listed: str) -> dict[str, dict[str, Any]]:
 def test_the_list_names_each_locked_package_with_its_version_hashes_and_licence(
     parts: dict[str, dict[str, Any]],
 ) -> None:
-    pins = read_pins(RUNTIME)
+    pins = [*read_pins(RUNTIME), *read_pins(EXPORT)]
     assert len(pins) > 50
     for pin in pins:
         part = parts[pin.name]
@@ -62,8 +63,14 @@ def test_each_licence_is_allowed() -> None:
     assert find_refused(read_pins(DEVELOPMENT)) == []
 
 
-def test_the_lock_for_development_has_all_that_is_locked_for_the_service() -> None:
-    assert set(read_pins(RUNTIME)) <= set(read_pins(DEVELOPMENT))
+@pytest.mark.parametrize("lock", [RUNTIME, EXPORT], ids=lambda path: path.name)
+def test_the_lock_for_development_has_all_that_is_locked_for_the_service(lock: Path) -> None:
+    assert set(read_pins(lock)) <= set(read_pins(DEVELOPMENT))
+
+
+def test_the_list_has_each_lock_that_the_image_installs() -> None:
+    installed = set(re.findall(r"-r (\S+\.lock)", (ROOT / "Dockerfile").read_text()))
+    assert installed == {RUNTIME.name, EXPORT.name}
 
 
 @pytest.mark.parametrize("lock", [DEVELOPMENT, GENERATOR], ids=lambda path: path.name)

@@ -126,7 +126,7 @@ _OF_MONITORS: dict[str, Any] = {
     "POST /targets": ["bob@example.com"], "DELETE /targets": ["ada@example.com"],
     "GET /targets/history?target=ada@example.com": None,
 }  # fmt: skip
-_OF_MONITOR_RUNS = ("GET ", "POST /cancel", "GET /results", "GET /results/download")
+_OF_MONITOR_RUNS = ("GET ", "POST /cancel", "POST /seen", "GET /results", "GET /results/download")
 for _monitor in ("/api/monitors/{id}", "/api/agent/monitors/{id}"):
     for _name, _body in _OF_MONITORS.items():
         _method, _path = _name.split(" ")
@@ -134,6 +134,8 @@ for _monitor in ("/api/monitors/{id}", "/api/agent/monitors/{id}"):
     for _name in _OF_MONITOR_RUNS:
         _method, _path = _name.split(" ")
         MATRIX[f"{_method} {_monitor}/runs/{{run_id}}{_path}"] = Case(a_monitor_run, of=monitor_of)
+for _prefix in ("/api", "/api/agent"):
+    MATRIX[f"GET {_prefix}/monitoring/results"] = Case(a_monitor, query="monitor_id", status=200)
 # Ids that are not an account's: tokens of ingest and resuming are credentials, error codes and pages for all.
 EXEMPT = {
     "POST /api/workflows/ingest/{token}", "POST /api/workflows/resume/{token}",

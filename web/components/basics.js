@@ -37,7 +37,7 @@ export function Problem({ error, retry }) {
   const problem = error.problem ?? { code: "bug_in_page", detail: String(error?.message ?? error) };
   return html`<div class="problem" role="alert">
     <p><strong>${visible(problem.detail)}</strong></p>
-    ${problem.errors?.length > 0 &&
+    ${problem.errors?.length > 1 &&
     html`<ul>${problem.errors.slice(0, 20).map((/** @type {any} */ one) => html`<li><code>${visible(one.pointer || one.parameter || "body")}</code>: ${visible(one.message)}</li>`)}</ul>`}
     <p class="quiet">
       ${problem.type ? html`<a href=${`/errors/${encodeURIComponent(problem.code)}`} target="_blank">${visible(problem.code)}</a>` : visible(problem.code)}

@@ -4,15 +4,19 @@ import { html } from "../vendor/preact.js";
 
 const MOST = 40;
 
-/** @param {{ beats: { state: string, title: string, href?: string }[] }} props newest first */
-export function Heartbeat({ beats }) {
+/**
+ * @param {{ beats: { state: string, title: string }[], column?: boolean }} props
+ *   beats: the newest first; column: in a column of rows, whose newest bars stand one below the other
+ */
+export function Heartbeat({ beats, column = false }) {
   const shown = beats.slice(0, MOST).reverse();
   const failed = shown.filter((beat) => beat.state === "failed").length;
   const label = `The last ${shown.length}: ${failed} failed`;
-  return html`<svg class="heartbeat" width=${MOST * 7} height="22" role="img" aria-label=${label}>
+  const wide = column ? MOST : shown.length;
+  return html`<svg class="heartbeat" width=${wide * 7} height="22" role="img" aria-label=${label}>
     ${shown.map((beat, n) => {
       const tall = beat.state === "failed" ? 22 : beat.state === "changed" ? 18 : 12;
-      return html`<rect key=${n} class=${`bar ${beat.state}`} x=${(MOST - shown.length + n) * 7} y=${22 - tall} width="5" height=${tall}><title>${beat.title}</title></rect>`;
+      return html`<rect key=${n} class=${`bar ${beat.state}`} x=${(wide - shown.length + n) * 7} y=${22 - tall} width="5" height=${tall}><title>${beat.title}</title></rect>`;
     })}
   </svg>`;
 }

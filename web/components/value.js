@@ -6,6 +6,7 @@ import { visible } from "../format.js";
 
 const AT_ONCE = 50;
 const LONG = 1000;
+const SHORT = 80;
 const OURS = /^(https?:\/\/[^/]*)?\/api\/workflows\/runs\/[\w\-/.%]+$/;
 
 /** @param {{ of: unknown, depth?: number }} props */
@@ -17,8 +18,15 @@ export function Value({ of, depth = 0 }) {
   // An event may have these names too: only the address of a value of ours is followed.
   if (omitted.omitted === true && typeof omitted.url === "string" && OURS.test(omitted.url))
     return html`<span>too large to show: ${String(omitted.bytes)} bytes, <a href=${omitted.url.replace(/^https?:\/\/[^/]*/, "")} target="_blank">read it</a></span>`;
+  if (depth > 1 && isLine(omitted)) return html`<span>${Object.entries(of).map(([name, value], n) => html`${n > 0 && ", "}<span class="quiet">${visible(name)}</span> <${Value} of=${value} />`)}</span>`;
   return html`<${Entries} of=${of} depth=${depth} />`;
 }
+
+/** Whether a few short fields fit a line, such as a reason of a verdict. @param {Record<string, unknown>} of */
+const isLine = (of) => {
+  const values = Array.isArray(of) ? [] : Object.values(of);
+  return values.length > 0 && values.length < 6 && values.every((one) => (one === null || typeof one !== "object") && String(one).length < SHORT);
+};
 
 /** @param {{ text: string }} props */
 function LongText({ text }) {
@@ -40,7 +48,7 @@ function Entries({ of, depth }) {
   if (!open) return html`<button type="button" class="plain fold" aria-expanded="false" onClick=${() => setOpen(true)}>▸ ${size}</button>`;
   return html`<div class="value">
     ${depth > 0 && html`<button type="button" class="plain fold" aria-expanded="true" onClick=${() => setOpen(false)}>▾ ${size}</button>`}
-    <dl>${entries.slice(0, shown).map(([name, value]) => html`<div key=${name}><dt>${visible(name)}</dt><dd><${Value} of=${value} depth=${depth + 1} /></dd></div>`)}</dl>
+    <dl class=${isList ? "list" : ""}>${entries.slice(0, shown).map(([name, value]) => html`<div key=${name}><dt>${visible(name)}</dt><dd><${Value} of=${value} depth=${depth + 1} /></dd></div>`)}</dl>
     ${entries.length > shown && html`<button type="button" class="plain" onClick=${() => setShown(shown + 200)}>${entries.length - shown} more</button>`}
   </div>`;
 }

@@ -17,13 +17,22 @@ function barsOf(step, now) {
   /** @type {Bar[]} */
   const bars = [];
   let from = begin;
-  for (const failed of step.attempt_log ?? []) {
-    const to = Math.min(Math.max(Date.parse(failed.ended_at ?? failed.at), from), end);
+  const log = step.attempt_log ?? [];
+  log.forEach((/** @type {any} */ failed, /** @type {number} */ index) => {
+    const within = (/** @type {string | null | undefined} */ at, /** @type {number} */ otherwise) => (at ? Math.min(Math.max(Date.parse(at), from), end) : otherwise);
+    from = within(failed.started_at, from);
+    const to = within(failed.ended_at, from);
     bars.push({ from, to, kind: "failed", title: `attempt ${failed.attempt}: ${visible(failed.error?.message ?? "failed")}` });
     from = to;
-  }
-  const number = (step.attempt_log?.length ?? 0) + 1;
-  const what = waits ? "waits" : number > 1 ? `attempt ${number}` : "works";
+    // Runs of earlier releases have no times of attempts: what follows is drawn as the next attempt.
+    if (!failed.next_attempt_at) return;
+    const next = index + 1 < log.length ? log[index + 1].started_at : step.attempt_started_at;
+    const begun = within(next, end);
+    if (begun > to) bars.push({ from: to, to: begun, kind: "waiting", title: `waits for attempt ${failed.attempt + 1}: ${duration(begun - to)}` });
+    from = begun;
+  });
+  if (log.length > 0 && from >= end && step.attempt_started_at === null) return bars;
+  const what = waits ? "waits" : log.length > 0 ? `attempt ${log.length + 1}` : "works";
   bars.push({ from, to: end, kind: waits ? "waiting" : step.status, title: `${what}: ${duration(end - from)}` });
   return bars;
 }

@@ -6,6 +6,7 @@ import { useResource } from "../resource.js";
 import { count, named, visible } from "../format.js";
 import { Copyable, Loaded, Problem, Status, Time } from "../components/basics.js";
 import { Dialog } from "../components/dialog.js";
+import { Series } from "../components/series.js";
 
 const SCOPES = ["lookups", "bulk", "lists", "monitors", "workflows", "webhooks", "credits"];
 
@@ -20,7 +21,7 @@ function Keys() {
   const revoke = (/** @type {any} */ key) => confirm(`Revoke the key "${key.name}"? What uses it stops at once.`) && call("DELETE", `/api/keys/${key.id}`).then(keys.reload, setError);
   return html`<section aria-labelledby="keys"><h2 id="keys">Keys</h2><p class="quiet">Programs and agents use a key.</p>
     <${Problem} error=${error} />
-    <${Loaded} of=${keys}>${(/** @type {any} */ found) => html`<div class="scroll"><table><thead><tr><th>Name</th><th>Key</th><th>May</th><th class="number">Requests</th><th>Last used</th><th>Ends</th><th><span class="sr-only">Actions</span></th></tr></thead>
+    <${Loaded} of=${keys}>${(/** @type {any} */ found) => html`<div class="scroll" tabindex="0"><table><thead><tr><th>Name</th><th>Key</th><th>May</th><th class="number">Requests</th><th>Last used</th><th>Ends</th><th><span class="sr-only">Actions</span></th></tr></thead>
       <tbody>${found.keys.map((/** @type {any} */ key) => html`<tr key=${key.id}><td>${named(key.name)}</td><td><code>${visible(key.key_preview)}</code></td><td>${key.scopes.join(", ")}</td><td class="number">${count(key.total_requests)}</td><td><${Time} at=${key.last_used} /></td><td>${key.revoked_at ? html`<${Status} of="disabled" /> revoked` : html`<${Time} at=${key.expires_at} />`}</td>
         <td>${!key.revoked_at && html`<button type="button" class="plain" onClick=${() => revoke(key)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>`}<//>
     <p><button type="button" class="primary" onClick=${() => setAsking(true)}>Make a key</button></p>
@@ -49,7 +50,7 @@ function Sessions() {
   const [error, setError] = useState(/** @type {any} */ (null));
   const end = (/** @type {string} */ path) => call("DELETE", path).then(sessions.reload, setError);
   return html`<section aria-labelledby="sessions"><h2 id="sessions">Sessions</h2><${Problem} error=${error} />
-    <${Loaded} of=${sessions}>${(/** @type {any} */ found) => html`<div class="scroll"><table><thead><tr><th>Kind</th><th>From</th><th>Browser</th><th>Began</th><th>Ends</th><th><span class="sr-only">Actions</span></th></tr></thead>
+    <${Loaded} of=${sessions}>${(/** @type {any} */ found) => html`<div class="scroll" tabindex="0"><table><thead><tr><th>Kind</th><th>From</th><th>Browser</th><th>Began</th><th>Ends</th><th><span class="sr-only">Actions</span></th></tr></thead>
       <tbody>${found.sessions.map((/** @type {any} */ one) => html`<tr key=${one.id}><td>${one.kind}${one.current ? " (this one)" : ""}</td><td>${visible(one.ip ?? "–")}</td><td class="why">${visible(one.user_agent ?? "–")}</td><td><${Time} at=${one.created_at} /></td><td><${Time} at=${one.expires_at} /></td>
         <td>${!one.current && html`<button type="button" class="plain" onClick=${() => end(`/api/auth/sessions/${one.id}`)}>End it</button>`}</td></tr>`)}</tbody></table></div>
       ${found.sessions.length > 1 && html`<p><button type="button" onClick=${() => end("/api/auth/sessions")}>End all others</button></p>`}`}<//></section>`;
@@ -60,17 +61,10 @@ function Credits() {
   const ledger = useResource("/api/credits/ledger", { limit: 100 });
   return html`<section aria-labelledby="credits"><h2 id="credits">Credits</h2>
     <${Loaded} of=${credits}>${(/** @type {any} */ found) => html`<p><strong>${count(found.balance)}</strong> left${found.held ? html`, ${count(found.held)} more held for work under way` : ""}; ${count(found.used)} used.</p>`}<//>
-    <${Loaded} of=${ledger}>${(/** @type {any} */ found) => html`<${Balance} entries=${found.entries} />
-      <div class="scroll"><table><thead><tr><th>When</th><th>What</th><th>For</th><th class="number">Amount</th><th class="number">Balance</th></tr></thead>
-        <tbody>${found.entries.slice(0, 50).map((/** @type {any} */ one) => html`<tr key=${one.id}><td><${Time} at=${one.created_at} /></td><td>${visible(one.kind)}</td><td class="why">${visible(one.description ?? one.reason ?? one.reference ?? "")}</td><td class="number">${count(one.amount)}</td><td class="number">${count(one.balance ?? one.balance_after)}</td></tr>`)}</tbody></table></div>`}<//></section>`;
+    <${Loaded} of=${ledger}>${(/** @type {any} */ found) => html`${found.entries.length > 1 && html`<${Series} label="Balance" unit="credits" colour="--accent" points=${balancesOf(found.entries)} />`}
+      <div class="scroll" tabindex="0"><table><thead><tr><th>When</th><th>What</th><th>For</th><th class="number">Amount</th><th class="number">Balance</th></tr></thead>
+        <tbody>${found.entries.slice(0, 50).map((/** @type {any} */ one) => html`<tr key=${one.id}><td><${Time} at=${one.created_at} /></td><td>${visible(one.kind)}</td><td class="why">${visible(one.description ?? one.reference ?? "")}</td><td class="number">${count(one.amount)}</td><td class="number">${count(one.balance_after)}</td></tr>`)}</tbody></table></div>`}<//></section>`;
 }
 
-/** The balance after each entry, as a line of steps; the table below has the same. @param {{ entries: any[] }} props */
-function Balance({ entries }) {
-  const balances = entries.map((one) => one.balance ?? one.balance_after).filter((one) => typeof one === "number").reverse();
-  if (balances.length < 2) return null;
-  const [least, most] = [Math.min(...balances), Math.max(...balances)];
-  const y = (/** @type {number} */ one) => 6 + (1 - (one - least) / Math.max(most - least, 1)) * 68;
-  const path = balances.map((one, n) => `${n ? "L" : "M"}${n * 6},${n ? y(balances[n - 1]) : y(one)} L${n * 6},${y(one)}`).join(" ");
-  return html`<svg class="balance" viewBox=${`0 0 ${Math.max(balances.length * 6, 60)} 80`} preserveAspectRatio="none" role="img" aria-label=${`The balance, from ${count(balances[0])} to ${count(balances[balances.length - 1])}`}><path d=${path} /></svg>`;
-}
+/** @param {any[]} entries newest first @returns {{ at: string, value: number }[]} */
+const balancesOf = (entries) => entries.map((one) => ({ at: one.created_at, value: one.balance_after })).reverse();

@@ -3,17 +3,29 @@
 import { html } from "../vendor/preact.js";
 import { withQuery } from "../api.js";
 import { useResource } from "../resource.js";
+import { setQuery } from "../router.js";
 import { count, named, visible } from "../format.js";
 import { Empty, Loaded, Time } from "../components/basics.js";
 import { Heartbeat } from "../components/heartbeat.js";
+import { Series } from "../components/series.js";
 
 const RUNS = 100;
 const SLOTS = 40;
+const WINDOWS = ["1h", "24h", "7d", "30d"];
 
-export function Page() {
+/** @param {{ query: Record<string, string> }} props */
+export function Page({ query }) {
   const failed = useResource("/api/workflows/runs", { status: "failed", limit: RUNS }, ["run"]);
   return html`<header class="title"><h1>Errors</h1><p class="quiet">The last ${RUNS} failed runs, by cause.</p></header>
+    <${OverTime} window=${query.window ?? "24h"} />
     <${Loaded} of=${failed}>${(/** @type {any} */ found) => (found.runs.length ? html`<${Groups} runs=${found.runs} />` : html`<${Empty} title="No run has failed"><p>Runs that fail stand here by their cause.</p><//>`)}<//>`;
+}
+
+/** Failed runs of a time up to now, however many. @param {{ window: string }} props */
+function OverTime({ window }) {
+  const stats = useResource("/api/stats", { window }, ["run"]);
+  return html`<section aria-label="Over time"><div class="filters" role="group" aria-label="Time">${WINDOWS.map((one) => html`<button key=${one} type="button" aria-pressed=${one === window} onClick=${() => setQuery({ window: one })}>${one}</button>`)}</div>
+    <${Loaded} of=${stats}>${(/** @type {any} */ found) => html`<${Series} label="Over time" unit="failed runs" colour="--bad" bars points=${found.buckets.map((/** @type {any} */ one) => ({ at: one.at, value: one.runs.failed }))} />`}<//></section>`;
 }
 
 /** @typedef {{ code: string, message: string, workflow: string, workflow_id: string, step: string | null, runs: any[] }} Group */

@@ -25,7 +25,7 @@ const ABOUT = new Set(["credits", "cached", "partial", "providers", "sources", "
 
 /** @param {{ query: Record<string, string> }} props */
 export function Page({ query }) {
-  const kind = query.kind && query.kind in KINDS ? query.kind : "ip";
+  const kind = query.kind && Object.hasOwn(KINDS, query.kind) ? query.kind : "ip";
   const [answer, setAnswer] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [busy, setBusy] = useState(false);
@@ -47,7 +47,7 @@ export function Page({ query }) {
   return html`<header class="title"><h1>Lookup</h1></header>
     <form class="filters" onSubmit=${submit}>
       <label>Kind <select value=${kind} onChange=${(/** @type {any} */ event) => { setQuery({ kind: event.target.value }); setAnswer(null); }}>${Object.keys(KINDS).map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>
-      <label>Target <input name="target" required maxlength="2000" placeholder=${KINDS[kind].example} autocomplete="off" spellcheck="false" /></label>
+      <label>Target <input name="target" required maxlength="2000" placeholder=${KINDS[kind].example} autocomplete="off" spellcheck=${false} /></label>
       <button type="submit" class="primary" disabled=${busy}>${busy ? "Asking …" : "Look up"}</button>
       <span class="quiet">${KINDS[kind].free ? "free" : "costs credits only if a source answers"} · ${credits.data ? `${count(credits.data.balance)} credits left` : ""}</span>
     </form>
@@ -67,11 +67,11 @@ function Answer({ answer }) {
     <${Verdict} verdict=${found.verdict} />
     ${found.message && html`<p>${visible(found.message)}</p>`}
     <p class="quiet">${found.credits} credits · ${found.cached ? "a kept answer" : "asked now"} · ${silent.length ? html`silent: ${silent.map((one) => visible(one.name)).join(", ")}` : "nobody was silent"} · <${Time} at=${answer.at} /></p>
-    <div class="scroll"><table><thead><tr><th>Field</th><th>Value</th><th>From</th><th>As of</th></tr></thead>
+    <div class="scroll" tabindex="0"><table><thead><tr><th>Field</th><th>Value</th><th>From</th><th>As of</th></tr></thead>
       <tbody>${known.slice(0, 200).map(([name, value]) => html`<${Field} key=${name} name=${name} value=${value} found=${found} asked=${asked} />`)}</tbody></table></div>
     ${unknown.length > 0 && html`<details><summary>${unknown.length} fields of which nothing is known</summary><p>${unknown.map(([name]) => visible(name)).join(", ")}</p></details>`}
     <h3>Who was asked</h3>
-    <div class="scroll"><table><thead><tr><th>Source</th><th>Said</th><th>Filled</th><th class="number">Took</th><th>As of</th></tr></thead>
+    <div class="scroll" tabindex="0"><table><thead><tr><th>Source</th><th>Said</th><th>Filled</th><th class="number">Took</th><th>As of</th></tr></thead>
       <tbody>${asked.map((one) => html`<tr key=${one.name}><td>${visible(one.name)}</td><td><${Status} of=${one.status} />${one.stale ? " an older answer" : ""}</td><td class="why">${visible((one.fields ?? []).join(", "))}</td><td class="number">${duration(one.ms)}</td><td><${Time} at=${one.fetched_at} /></td></tr>`)}</tbody></table></div>
   </article>`;
 }

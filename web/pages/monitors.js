@@ -21,9 +21,9 @@ export function Page() {
               (/** @type {any} */ one) => html`<tr key=${one.id}><td><a href=${`/app/monitors/${one.id}`}>${named(one.name)}</a></td>
                 <td><${Status} of=${one.status} />${one.paused_reason && html`<br /><span class="quiet">${visible(one.paused_reason)}</span>`}</td>
                 <td>${visible(one.monitor_type)}</td><td class="number">${count(one.target_count)}</td>
-                <td><${Heartbeat} beats=${beatsOf(runsOf.get(one.id) ?? [])} /></td><td><${Time} at=${one.last_run_at} /></td><td><${Time} at=${one.next_run_at} /></td></tr>`,
+                <td><${Heartbeat} beats=${beatsOf(runsOf.get(one.id) ?? [])} column /></td><td><${Time} at=${one.last_run_at} /></td><td><${Time} at=${one.next_run_at} /></td></tr>`,
             )}</tbody></table></div>`
-        : html`<${Empty} title="No monitors yet"><p>A monitor looks targets up again and again, and tells what changed. <a href="/docs/monitors" target="_blank">How to make one</a>.</p><//>`}<//>`;
+        : html`<${Empty} title="No monitors yet"><p>A monitor looks targets up again and again, and tells what changed. <a href="/docs/monitors.md" target="_blank">How to make one</a>.</p><//>`}<//>`;
 }
 
 /** @param {any[]} runs newest first */

@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from "../vendor/preact.js";
 import { get, post } from "../api.js";
 import { useResource } from "../resource.js";
-import { duration, visible } from "../format.js";
+import { duration, named, visible } from "../format.js";
 import { go, setQuery } from "../router.js";
 import { Loaded, Problem, Status, Time, Title } from "../components/basics.js";
 import { Dialog } from "../components/dialog.js";
@@ -32,8 +32,8 @@ function Run({ run, query, reload }) {
   const cancel = () => post(`/api/workflows/runs/${run.id}/cancel`).then(reload, setError);
   const step = run.steps.find((/** @type {any} */ one) => one.id === chosen);
   return html`<${Title} kind="Run of" name=${run.workflow_name}>
-      <p><${Status} of=${run.status} /> ${run.test && html`<span class="chip">test</span>`} began <${Time} at=${run.started_at} full /> · took ${duration(run.duration_ms)} · ${visible(run.trigger)} ·
-        <a href=${`/app/workflows/${run.workflow_id}`}> workflow, version ${run.workflow_version}</a> · ${run.credits_used} credits ${run.carrier && html`· carried by ${visible(run.carrier)}`}
+      <p><${Status} of=${run.status} /> ${run.test && html`<span class="chip">test</span>`} began <${Time} at=${run.started_at} full /> · took ${duration(run.duration_ms)} · ${visible(run.trigger)} ·${" "}
+        <a href=${`/app/workflows/${run.workflow_id}`}>workflow, version ${run.workflow_version}</a> · ${run.credits_used} credits ${run.carrier && html`· carried by ${visible(run.carrier)}`}
         ${run.parent_run_id && html` · started by <a href=${`/app/runs/${run.parent_run_id}`}>another run</a>`}
         ${run.restarted_from && html` · repeats <a href=${`/app/runs/${run.restarted_from}`}>an earlier run</a>`}</p>
       <p class="actions">
@@ -70,7 +70,7 @@ function useNow(ticking) {
 /** @param {{ run: any, chosen: string }} props */
 function RunGraph({ run, chosen }) {
   const graph = useResource(`/api/workflows/${run.workflow_id}/versions/${run.workflow_version}/graph`);
-  const states = Object.fromEntries(run.steps.map((/** @type {any} */ step) => [step.id, step.status]));
+  const states = new Map(run.steps.map((/** @type {any} */ step) => [step.id, step.status]));
   return html`<${Loaded} of=${graph}>${(/** @type {any} */ found) => html`<${Graph} ...${found} states=${states} chosen=${chosen} onChoose=${(/** @type {string} */ id) => setQuery({ step: id })} />`}<//>`;
 }
 
@@ -79,7 +79,7 @@ function Step({ step, run }) {
   return html`<h2>${visible(step.id)} <span class="quiet">${visible(step.type)}</span></h2>
     <p><${Status} of=${step.status} /> ${duration(step.duration_ms)} · ${step.attempts} ${step.attempts === 1 ? "attempt" : "attempts"}${step.mocked ? " · mocked" : ""}</p>
     ${step.error && html`<div class="problem"><p><strong>${visible(step.error.message)}</strong></p><p class="quiet"><a href=${`/errors/${encodeURIComponent(step.error.code)}`} target="_blank">${visible(step.error.code)}: what to do</a></p></div>`}
-    ${step.attempt_log?.length > 0 && html`<h3>Attempts before</h3><ol>${step.attempt_log.slice(-20).map((/** @type {any} */ one) => html`<li key=${one.attempt}><${Time} at=${one.at} />: <code>${visible(one.error?.code ?? "")}</code> ${visible(one.error?.message ?? "")}</li>`)}</ol>`}
+    ${step.attempt_log?.length > 0 && html`<h3>Attempts before</h3><ol>${step.attempt_log.slice(-20).map((/** @type {any} */ one) => html`<li key=${one.attempt}><${Time} at=${one.at} />${one.started_at && ` after ${duration(Date.parse(one.ended_at) - Date.parse(one.started_at))}`}: <code>${visible(one.error?.code ?? "")}</code> ${visible(one.error?.message ?? "")}</li>`)}</ol>`}
     ${step.items_total !== null && step.items_total !== undefined && html`<${Items} run=${run} step=${step} />`}
     <h3>Input</h3><${Value} of=${step.input} />
     <h3>Output</h3><${Value} of=${step.output} />`;
@@ -120,7 +120,15 @@ function Items({ run, step }) {
 function Children({ id }) {
   const children = useResource("/api/workflows/runs", { parent_run_id: id, limit: 50 }, ["run"]);
   if (!children.data?.runs?.length) return null;
-  return html`<h2>Runs that it started</h2><ul>${children.data.runs.map((/** @type {any} */ run) => html`<li key=${run.id}><details><summary><${Status} of=${run.status} /> <a href=${`/app/runs/${run.id}`}>${visible(run.workflow_name)}</a> ${duration(run.duration_ms)}</summary><${Child} id=${run.id} /></details></li>`)}</ul>`;
+  return html`<h2>Runs that it started</h2><ul>${children.data.runs.map((/** @type {any} */ run) => html`<li key=${run.id}><${Unfolding} run=${run} /></li>`)}</ul>`;
+}
+
+/** A run that is read when somebody opens it. @param {{ run: any }} props */
+function Unfolding({ run }) {
+  const [open, setOpen] = useState(false);
+  return html`<details onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
+    <summary><${Status} of=${run.status} /> ${named(run.workflow_name)} <span class="quiet">${duration(run.duration_ms)}</span></summary>
+    ${open && html`<${Child} id=${run.id} /><p><a href=${`/app/runs/${run.id}`}>To this run</a></p>`}</details>`;
 }
 
 /** @param {{ id: string }} props */
@@ -155,7 +163,7 @@ function Retry({ run, failed, onClose }) {
       ${run.steps.map((/** @type {any} */ step) => html`<option key=${step.id} value=${step.id}>step ${visible(step.id)}</option>`)}
       <option value="input">the beginning, as a new run with this input</option></select></label>
     ${from === "input"
-      ? html`<label>Input <textarea name="input" rows="10" spellcheck="false" defaultValue=${JSON.stringify(run.input, null, 2)}></textarea></label>`
+      ? html`<label>Input <textarea name="input" rows="10" spellcheck=${false} defaultValue=${JSON.stringify(run.input, null, 2)}></textarea></label>`
       : html`<label>By <select name="version"><option value="same">the same version (${run.workflow_version})</option>${newest > run.workflow_version && html`<option value="newest">the newest version (${newest})</option>`}</select></label>`}
     <p class="quiet">Steps that are done again send their requests again.</p>
     <${Problem} error=${error} />

@@ -18,6 +18,7 @@ const MODULES = {
     'export { signal, computed, effect, batch, useSignal, useComputed, useSignalEffect } from "@preact/signals";',
     'import { h } from "preact"; import htm from "htm"; export const html = htm.bind(h);',
   ],
+  "uplot.js": ['export { default as uPlot } from "uplot";'],
   "dagre.js": ['import dagre from "@dagrejs/dagre"; export const { graphlib, layout } = dagre;'],
 };
 

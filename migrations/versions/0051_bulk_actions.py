@@ -2,8 +2,8 @@
 
 from alembic import op
 
-revision = "0048"
-down_revision = "0047"
+revision = "0051"
+down_revision = "0050"
 branch_labels = None
 depends_on = None
 
