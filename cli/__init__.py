@@ -18,6 +18,7 @@ from cli import (
     accounts,
     activity,
     backup,
+    bulk_runs,
     config,
     credits,
     data,
@@ -68,8 +69,9 @@ for noun in (workflows, runs, uploads, secrets, monitors, lists, jobs, webhooks,
 for noun in (credits, data, accounts, keys, releases):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=OPERATORS)
 app.add_typer(privacy.commands, name="persons", rich_help_panel=OPERATORS)
-# Importing it adds its commands to those of `workflows`.
+# Importing these adds their commands to those of `workflows` and `runs`.
 assert workflow_files.commands is workflows.commands
+assert bulk_runs.commands is runs.commands
 
 
 def _print_version(asked: bool) -> None:

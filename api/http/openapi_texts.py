@@ -97,6 +97,8 @@ _SUMMARIES = {
     "get_workflow_version": "Get a version of a workflow",
     "restore_workflow_version": "Restore a version of a workflow",
     "run_workflow": "Run a workflow by hand",
+    "change_runs": "Retry or cancel many runs",
+    "cancel_bulk_action": "End a bulk action",
     "test_workflow": "Try a workflow without effect",
     "list_audit": "List what was done to workflows",
     "list_workflow_audit": "List what was done to a workflow",

@@ -15,7 +15,7 @@ from api.http.limits import limit_requests
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
-from api.schemas.run_filters import Time, check_order
+from api.schemas.run_filters import SoughtValue, Time, check_order
 from models.errors import FieldError, Invalid
 from models.identifiers import new_id
 from models.runs import bulk_actions, confirmations
@@ -26,7 +26,7 @@ from models.runs.run_queries import RunQuery
 from models.runs.run_views import RunStatus, TriggerType
 from services.retry_costs import find_highest_cost
 
-router = APIRouter(prefix="/api/workflows/runs/bulk", tags=["runs"], route_class=StrictRoute)
+router = APIRouter(prefix="/api", tags=["runs"], route_class=StrictRoute)
 
 Author = Annotated[Caller, require_scope("workflows")]
 
@@ -54,6 +54,10 @@ class RunFilter(Body):
     error_code: _Name | None = Field(default=None, description="Only runs that failed with this code.")
     step: _Name | None = Field(default=None, description="Only runs that failed at this step.")
     parent_run_id: Id | None = Field(default=None, description="Only runs that this run started.")
+    batch_id: Id | None = Field(default=None, description="Only runs of this batch.")
+    q: SoughtValue | None = Field(
+        default=None, description="Only runs with this value at a path of `search`; `*` ends a beginning."
+    )
 
     @property
     def query(self) -> RunQuery:
@@ -61,7 +65,7 @@ class RunFilter(Body):
         return RunQuery(
             automation_id=self.workflow_id, status=self.status, since=self.since, until=self.until,
             trigger=self.trigger, error_code=self.error_code, step=self.step,
-            parent_run_id=self.parent_run_id,
+            parent_run_id=self.parent_run_id, upload_id=self.batch_id, q=self.q,
         )  # fmt: skip
 
 
@@ -92,7 +96,7 @@ class BulkActionForecast(BaseModel):
 
 
 @router.post(
-    "",
+    "/workflows/runs/bulk",
     status_code=202,
     dependencies=[limit_requests("bulk"), Idempotent],
     response_model=BulkActionView,
@@ -132,18 +136,18 @@ async def change_runs(
         services.notifier.notify(bulk_actions.STARTED_CHANNEL)
     async with services.database.connection() as connection:
         view = await bulk_actions.get(connection, caller.account_id, action_id)
-    headers = {"Location": f"/api/workflows/runs/bulk/{action_id}"}
+    headers = {"Location": f"/api/bulk-actions/{action_id}"}
     return Response(view.model_dump_json(), 202, headers, "application/json")
 
 
-@router.get("/{action_id}")
+@router.get("/bulk-actions/{action_id}")
 async def get_bulk_action(action_id: Id, caller: Author, services: ServicesDep) -> BulkActionView:
     """Get a bulk action: how many runs are done, and which were left as they are."""
     async with services.database.connection() as connection:
         return await bulk_actions.get(connection, caller.account_id, action_id)
 
 
-@router.post("/{action_id}/cancel")
+@router.post("/bulk-actions/{action_id}/cancel")
 async def cancel_bulk_action(action_id: Id, caller: Author, services: ServicesDep) -> BulkActionView:
     """End a bulk action now; what it has done stays. One that has ended stays as it is."""
     async with services.database.transaction() as connection:

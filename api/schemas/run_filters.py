@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Query
-from pydantic import AwareDatetime, BeforeValidator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from api.deps import Id
@@ -50,6 +50,16 @@ Time = Annotated[AwareDatetime, BeforeValidator(_check_iso_time)]
 """A time by ISO 8601, with its zone."""
 
 
+def _check_sought(given: str) -> str:
+    if "\0" in given or not given.removesuffix("*").strip():
+        raise PydanticCustomError("invalid_format", "Must be a value, or its beginning before a *.")
+    return given
+
+
+SoughtValue = Annotated[str, Field(max_length=MAX_LENGTH + 1), AfterValidator(_check_sought)]
+"""A value by which runs are found, or its beginning with a `*` behind it."""
+
+
 def check_order(since: datetime | None, until: datetime | None) -> bool:
     """Return whether a stretch of time ends after its beginning."""
     return since is None or until is None or until > since
@@ -76,21 +86,14 @@ async def _read_cause(
     ] = None,
     parent_run_id: Annotated[Id | None, Query(description="Only runs that this run started.")] = None,
     q: Annotated[
-        str | None,
+        SoughtValue | None,
         Query(
-            min_length=1,
-            max_length=MAX_LENGTH + 1,
             description="Only runs with this value, in any case, at a path that their workflow names in"
             " `search`; with `*` at its end, all that begin so.",
         ),
     ] = None,
 ) -> RunQuery:
     """Return a query of the runs with a beginning, an end or a value of this kind."""
-    if q is not None and not q.removesuffix("*").strip():
-        message = "Give a value, or its beginning before the *."
-        raise Invalid([FieldError("", "too_short", message, parameter="q")])
-    if q is not None and "\0" in q:
-        raise Invalid([FieldError("", "invalid_format", "A value has no NUL.", parameter="q")])
     return RunQuery(trigger=trigger, error_code=error_code, step=step, parent_run_id=parent_run_id, q=q)
 
 

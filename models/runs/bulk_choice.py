@@ -8,9 +8,11 @@ from uuid import UUID
 
 from database import Connection
 from models.errors import Conflict
+from models.runs import search_values
 from models.runs.confirmations import Action, moment_of
 from models.runs.run_queries import SCANNED, RunQuery, parameters_of, select_end, select_runs
 from models.runs.run_views import RunStatus
+from models.runs.search_values import Place
 
 MOST = 10_000
 """The most runs of an action."""
@@ -44,8 +46,11 @@ async def choose(
 
     Raises:
         Conflict: `too_many_chosen`.
+        Invalid: too many values begin as `q` does.
     """
     await connection.execute("set transaction isolation level repeatable read, read only")
+    if query.is_beginning and query.value is not None:
+        await search_values.check_beginning(connection, account_id, query.value, Place("/filter/q"))
     statuses = STATUSES[action] if query.status is None else (query.status,)
     chosen: list[ChosenRun] = []
     for status in statuses:
@@ -77,7 +82,7 @@ async def _choose_of(
 
 def _too_many(found: str) -> Conflict:
     message = (
-        f"The filter has {found}, and an action takes {MOST:,}: narrow it by `since` and `until`, or by"
-        " `workflow_id`."
+        f"The filter has {found}, and an action takes {MOST:,}: narrow it by since and until, or by"
+        " workflow_id."
     )
     return Conflict("too_many_chosen", message, limit=MOST)

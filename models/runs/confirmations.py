@@ -65,7 +65,7 @@ def read_confirmation(keyring: Keyring, text: str, wish: Wish) -> UUID:
         if any(hmac.compare_digest(_mac(k, action_id, wish), mac) for k in keyring.derive_keys(_PURPOSE)):
             return action_id
     message = (
-        "This `confirm` is of another credential, filter, action or version: make a dry run of this one."
+        "This confirmation is of another credential, filter, action or version: make a dry run of this one."
     )
     raise Conflict("confirmation_mismatch", message)
 
@@ -77,7 +77,7 @@ def check_age(action_id: UUID) -> None:
         Conflict: `confirmation_expired`.
     """
     if moment_of(action_id) < datetime.now(UTC) - timedelta(minutes=MINUTES):
-        message = f"A `confirm` is good for {MINUTES} minutes: make the dry run again."
+        message = f"A confirmation is good for {MINUTES} minutes: make the dry run again."
         raise Conflict("confirmation_expired", message)
 
 

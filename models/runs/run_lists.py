@@ -118,7 +118,9 @@ async def list_page(connection: Connection, account_id: UUID, query: RunQuery) -
 
 async def _find_page(connection: Connection, account_id: UUID, query: RunQuery) -> RunsFound:
     if query.is_beginning and query.value is not None:
-        await search_values.check_beginning(connection, account_id, query.value)
+        await search_values.check_beginning(
+            connection, account_id, query.value, search_values.Place(parameter="q")
+        )
     wanted = {**parameters_of(query, account_id), "steps": "steps" in query.include}
     cursor = await connection.execute(_HEADS[0] + select_runs(query) + _HEADS[1], wanted)
     found = await cursor.fetchall()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import Column, Index, Text
@@ -78,8 +78,15 @@ def select_found(is_beginning: bool) -> LiteralString:
     )
 
 
-async def check_beginning(connection: Connection, account_id: UUID, value: str) -> None:
-    """Check that few enough values begin so.
+class Place(NamedTuple):
+    """The place of a value in a request: a pointer into its body, or a parameter of its query."""
+
+    pointer: str = ""
+    parameter: str | None = None
+
+
+async def check_beginning(connection: Connection, account_id: UUID, value: str, place: Place) -> None:
+    """Check that few enough values begin so; `place` is that of the value in the request.
 
     Raises:
         Invalid: more than 20,000 do, which would have to be sorted.
@@ -91,4 +98,4 @@ async def check_beginning(connection: Connection, account_id: UUID, value: str) 
     row = await cursor.fetchone()
     if row and row["n"] > MOST_FOUND:
         message = f"More than {MOST_FOUND:,} runs have a value that begins so: give more of its beginning."
-        raise Invalid([FieldError("", "out_of_range", message, parameter="q")])
+        raise Invalid([FieldError(place.pointer, "out_of_range", message, parameter=place.parameter)])

@@ -86,7 +86,7 @@ async def test_a_source_that_is_not_asked_for_a_while_stands_on_the_first_page(
     await expect(page.get_by_role("listitem").filter(has_text="source greynoise")).to_be_visible()
 
 
-async def test_a_hundred_failures_are_one_cause_which_leads_to_its_runs(
+async def test_a_hundred_failures_are_one_cause_that_is_retried_at_once_and_leads_to_its_runs(
     page: Page, api: httpx.AsyncClient, called: Endpoint
 ) -> None:
     called.answer = lambda request: web.json_response({}, status=404)
@@ -101,6 +101,16 @@ async def test_a_hundred_failures_are_one_cause_which_leads_to_its_runs(
     await expect(row.get_by_role("cell", name="tell", exact=True)).to_be_visible()
     await expect(page.get_by_role("figure")).to_contain_text(re.compile(r"Over time: [1-9]\d\d failed runs"))
     await expect(page.get_by_role("figure").locator("canvas")).to_be_visible()
+    called.answer = lambda request: web.json_response({})
+    await row.get_by_role("button", name="Retry all").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("100 runs fit; at most 0 credits.")
+    confirm = dialog.get_by_role("button", name="Retry 100 runs")
+    await expect(confirm).to_be_disabled()
+    await dialog.get_by_label("Type 100 to confirm").fill("100")
+    await confirm.click()
+    await expect(dialog.get_by_role("status")).to_contain_text("completed 100 of 100 retried", timeout=30_000)
+    await page.keyboard.press("Escape")
     await row.get_by_role("link").first.click()
     await expect(page.get_by_role("heading", name="Runs", exact=True)).to_be_visible()
     rows = page.locator("tbody tr")

@@ -96,6 +96,8 @@ class Recorder:
         if isinstance(value, list):
             # A schema that is shown beside its example has to allow it.
             return [self._steady(inner) for inner in (value if name == "enum" else value[:_MOST])]
+        if isinstance(value, str) and name == "confirm":
+            return "the-confirmation-of-the-dry-run"
         if isinstance(value, int) and name in _DURATIONS:
             return 12
         return self._steady_text(value) if isinstance(value, str) else value

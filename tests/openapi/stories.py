@@ -145,6 +145,11 @@ async def workflows(tell: Recorder) -> None:
     await tell("list_approvals")
     await tell("cancel_run", run_id=accepted["run_id"])
     await tell("retry_run", {"from_step": "visitor"}, run_id=accepted["run_id"])
+    many = {"filter": {"workflow_id": workflow, "status": "cancelled"}, "action": "retry"}
+    forecast = await tell("change_runs", many | {"dry": True})
+    action = await tell("change_runs", many | {"confirm": forecast["confirm"]})
+    await tell("get_bulk_action", action_id=action["id"])
+    await tell("cancel_bulk_action", action_id=action["id"])
     await tell("rotate_workflow_token", {"overlap_seconds": 3600}, workflow_id=workflow)
     await tell("list_workflow_audit", workflow_id=workflow)
     await tell("list_audit")

@@ -17,6 +17,7 @@ from tests.automations.engine import transform, until
 from tests.runs.workflows import create, finish, problem, start
 
 BULK = "/api/workflows/runs/bulk"
+ACTIONS = "/api/bulk-actions"
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ async def confirmed(client: httpx.AsyncClient, filter: dict[str, Any], confirm: 
 
 async def ended(person: Person, action_id: str) -> dict[str, Any]:
     async def look() -> dict[str, Any] | None:
-        action = (await person.key.get(f"{BULK}/{action_id}")).json()
+        action = (await person.key.get(f"{ACTIONS}/{action_id}")).json()
         return action if action["completed_at"] else None
 
     return await until(look)
@@ -66,7 +67,7 @@ async def test_failed_runs_of_a_filter_are_retried_each_once(person: Person, wor
     response = await confirmed(person.key, chosen, told["confirm"])
     assert response.status_code == 202, response.text
     action = response.json()
-    assert response.headers["location"] == f"{BULK}/{action['id']}"
+    assert response.headers["location"] == f"{ACTIONS}/{action['id']}"
     assert (action["filter"], action["total"]) == (chosen, 3)
     action = await ended(person, action["id"])
     assert (action["status"], action["done"], action["skipped"], action["failed"]) == ("completed", 3, {}, 0)

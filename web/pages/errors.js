@@ -6,6 +6,7 @@ import { useResource } from "../resource.js";
 import { setQuery } from "../router.js";
 import { count, named, visible } from "../format.js";
 import { Empty, Loaded, Time } from "../components/basics.js";
+import { BulkButtons } from "../components/bulk.js";
 import { Heartbeat } from "../components/heartbeat.js";
 import { Series } from "../components/series.js";
 
@@ -51,15 +52,17 @@ function Groups({ runs }) {
   const times = runs.map((run) => Date.parse(run.completed_at ?? run.started_at)).filter(Number.isFinite);
   const [first, last] = [Math.min(...times), Math.max(...times)];
   return html`<div class="scroll"><table>
-    <thead><tr><th>Cause</th><th>Workflow</th><th>Step</th><th class="number">Runs</th><th>Over time</th><th>Last</th></tr></thead>
+    <thead><tr><th>Cause</th><th>Workflow</th><th>Step</th><th class="number">Runs</th><th>Over time</th><th>Last</th><th><span class="sr-only">Actions</span></th></tr></thead>
     <tbody>${groupsOf(runs).map((group) => {
-      const to = withQuery("/app/runs", { status: "failed", error_code: group.code, workflow_id: group.workflow_id, step: group.step });
+      const filter = { status: "failed", error_code: group.code, workflow_id: group.workflow_id, ...(group.step && { step: group.step }) };
+      const to = withQuery("/app/runs", filter);
       return html`<tr key=${to}>
         <td class="why"><a href=${to}><code>${visible(group.code)}</code></a><br /><span class="quiet">${visible(group.message).slice(0, 160)}</span></td>
         <td><a href=${`/app/workflows/${group.workflow_id}`}>${named(group.workflow)}</a></td>
         <td>${group.step ? visible(group.step) : "–"}</td><td class="number">${count(group.runs.length)}</td>
         <td><${Heartbeat} beats=${beatsOf(group.runs, first, last)} /></td>
-        <td><${Time} at=${group.runs[0].completed_at ?? group.runs[0].started_at} /></td></tr>`;
+        <td><${Time} at=${group.runs[0].completed_at ?? group.runs[0].started_at} /></td>
+        <td><${BulkButtons} filter=${filter} actions=${["retry"]} /></td></tr>`;
     })}</tbody></table></div>`;
 }
 

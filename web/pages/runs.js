@@ -6,6 +6,7 @@ import { useResource } from "../resource.js";
 import { count, duration, localTime, named, visible } from "../format.js";
 import { setQuery } from "../router.js";
 import { Empty, Loaded, Problem, Status, Time } from "../components/basics.js";
+import { BulkButtons } from "../components/bulk.js";
 
 const STATES = ["queued", "running", "waiting", "completed", "failed", "cancelled"];
 const FILTERS = ["workflow_id", "status", "since", "until", "trigger", "error_code", "step", "parent_run_id", "batch_id", "q"];
@@ -25,9 +26,13 @@ export function Page({ query }) {
             ${trail.length > 0 && html`<button type="button" onClick=${() => { setQuery({ cursor: trail[trail.length - 1] }); setTrail(trail.slice(0, -1)); }}>Newer</button>`}
             ${found.next_cursor && html`<button type="button" onClick=${() => { setTrail([...trail, query.cursor]); setQuery({ cursor: found.next_cursor }); }}>Older</button>`}
             ${found.total !== undefined && found.total !== null && html`<span class="quiet">${count(found.total)} in all</span>`}
+            <${BulkButtons} filter=${known(filter)} />
           </p>`
         : html`<${Empty} title="No runs"><p>${Object.keys(filter).length ? html`None fits these filters. <a href="/app/runs">All runs</a>` : html`There are none yet. <a href="/app">How to start one</a>`}</p><//>`}<//>`;
 }
+
+/** What the API takes as a filter of many runs. @param {Record<string, string>} filter */
+const known = (filter) => Object.fromEntries(Object.entries(filter).filter(([name]) => FILTERS.includes(name)));
 
 /** @param {{ query: Record<string, string> }} props */
 function Filters({ query }) {
