@@ -6,7 +6,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
@@ -71,6 +71,10 @@ class RunFilter(Body):
 
 class BulkActionBody(Body):
     """The runs, what to do to them, and the confirmation of the dry run before."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"filter": {"status": "failed"}, "action": "retry", "dry": True}]}
+    )
 
     filter: RunFilter = Field(description="Which runs; `{}` for all of the account.")
     action: Action = Field(description="What to do to them.")

@@ -42,7 +42,7 @@ def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
     ("words", "completed"),
     [
         ("vedette work", {"workflows", "worker"}),
-        ("vedette runs re", {"retry"}),
+        ("vedette runs re", {"retry", "retry-all"}),
         ("vedette jobs run --ty", {"--type"}),
     ],
 )
