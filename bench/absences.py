@@ -1,4 +1,4 @@
-"""How long a service accepts nothing while parts are replaced, fail over, or are backed up and restored."""
+"""The longest time in which nothing is accepted while parts are replaced, fail over, or are restored."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def _time(do: Callable[[], Awaitable[object]]) -> float:
 
 
 @contextlib.asynccontextmanager
-async def sending(url: str, key: str, trust: ssl.SSLContext | bool = True) -> AsyncGenerator[Sender]:
+async def open_sender(url: str, key: str, trust: ssl.SSLContext | bool = True) -> AsyncGenerator[Sender]:
     """Create a workflow, and yield a client that posts its events."""
     async with httpx.AsyncClient(
         base_url=url, verify=trust, trust_env=False, timeout=_TIMEOUT_SECONDS, limits=httpx.Limits(),
@@ -79,12 +79,12 @@ async def sending(url: str, key: str, trust: ssl.SSLContext | bool = True) -> As
 async def until_in_service(topology: Topology, former: set[str], lost: int) -> None:
     """Wait until all parts are ready, and workers beat in place of so many of before."""
 
-    async def working() -> bool:
+    async def have_workers() -> bool:
         found = await topology.shifts()
         return len(found - former) >= lost and len(found) >= len(WORKERS)
 
     await eventually(topology.all_ready, patience(), "all parts are ready")
-    await eventually(working, patience(), "both workers beat")
+    await eventually(have_workers, patience(), "both workers beat")
 
 
 async def measure_topology(topology: Topology) -> None:
@@ -103,7 +103,7 @@ async def measure_topology(topology: Topology) -> None:
         await topology.machines.do(BLOCKS[FAILOVER:])
         await until_in_service(topology, set(), len(WORKERS))
 
-    async with sending(topology.url, topology.key, topology.trust) as sender:
+    async with open_sender(topology.url, topology.key, topology.trust) as sender:
         await sender.show("nothing", lambda: asyncio.sleep(_CALM_SECONDS))
         await sender.show("workers replaced", lambda: replace(WORKERS, 1))
         await sender.show("apis replaced", lambda: replace(["app1/vedette-api", "app2/vedette-api"], 0))
@@ -131,7 +131,7 @@ async def measure_backup(folder: Path, settings: dict[str, str]) -> None:
         stack = await StackProcess(folder / "second", **settings).ready()
 
     try:
-        async with sending(stack.url, stack.api_key) as sender:
+        async with open_sender(stack.url, stack.api_key) as sender:
             await sender.show("backup", lambda: run("first", "backup"))
             await sender.show("stop, restore, start", restore)
     finally:

@@ -128,7 +128,7 @@ async def measure_streams(stack: Stack, login: Login, count: int, seconds: float
         base_url=stack.url, headers=headers, timeout=None, limits=limits, trust_env=False
     ) as client:
         heard = [0] * count
-        streams = [asyncio.create_task(_listen(client, heard, n)) for n in range(count)]
+        streams = [asyncio.create_task(_read_stream(client, heard, n)) for n in range(count)]
         while not all(heard):
             assert not any(stream.done() for stream in streams), "a stream has ended"
             await work(_SECONDS_BETWEEN_RUNS)
@@ -146,7 +146,7 @@ async def _sign_in(url: str, login: Login) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-async def _listen(client: httpx.AsyncClient, heard: list[int], number: int) -> None:
+async def _read_stream(client: httpx.AsyncClient, heard: list[int], number: int) -> None:
     async with client.stream("GET", "/api/stream") as stream:
         assert stream.status_code == 200, await stream.aread()
         async for line in stream.aiter_lines():

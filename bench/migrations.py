@@ -1,4 +1,4 @@
-"""What writers wait for while a database with much in it is migrated.
+"""The waits of writers while a database with much in it is migrated.
 
     python -m bench.migrations [--rows 3000000] [--since 0043]
 
@@ -59,19 +59,19 @@ class Writer:
 
     def run(self) -> None:
         """Write until stopped."""
-        with connect(self.url) as connection:
+        with open_connection(self.url) as connection:
             while not self.stopped.wait(_PAUSE_SECONDS):
                 began = time.perf_counter()
                 connection.execute(_INSERTS[self.table], (1,))
                 now = time.perf_counter()
                 self.took.append((now, now - began))
 
-    def longest(self, since: float, until: float) -> float:
+    def find_longest(self, since: float, until: float) -> float:
         """Return the longest write that ended in this time, in milliseconds."""
         return 1000 * max(took for at, took in self.took if since < at < until)
 
 
-def connect(url: str) -> psycopg.Connection:
+def open_connection(url: str) -> psycopg.Connection:
     """Connect as one whose rows need neither accounts nor counts."""
     options = "-c session_replication_role=replica -c synchronous_commit=off"
     return psycopg.connect(url, autocommit=True, options=options)
@@ -79,7 +79,7 @@ def connect(url: str) -> psycopg.Connection:
 
 def fill(url: str, table: str, rows: int) -> None:
     """Store rows."""
-    with connect(url) as connection:
+    with open_connection(url) as connection:
         for done in range(0, rows, _ROWS):
             connection.execute(_INSERTS[table], (min(_ROWS, rows - done),))
         connection.execute("vacuum (analyze) " + table)  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -91,7 +91,7 @@ def measure(url: str, arguments: argparse.Namespace) -> None:
     downgrade(url, arguments.since)
     for table, rows in (("runs", arguments.rows), ("audit_log", arguments.rows // 10)):
         fill(url, table, rows)
-        with connect(url) as connection:
+        with open_connection(url) as connection:
             size = connection.execute(_SIZE, {"table": table}).fetchone()
         print(f"{table:10} {rows:10} rows, {size[0] / 2**20:8.0f} MiB", flush=True)  # type: ignore[index]
     writers = [Writer(url, table) for table in _INSERTS]
@@ -109,7 +109,7 @@ def measure(url: str, arguments: argparse.Namespace) -> None:
     print(f"\nfrom {arguments.since} to {head()} in {ended - began:.1f} s")
     print(f"{'longest write, ms':20}{'before':>10}{'meanwhile':>12}")
     for writer in writers:
-        before, meanwhile = writer.longest(start, began), writer.longest(began, ended)
+        before, meanwhile = writer.find_longest(start, began), writer.find_longest(began, ended)
         print(f"{writer.table:20}{before:10.1f}{meanwhile:12.1f}")
 
 

@@ -72,7 +72,7 @@ class Deployed:
 
 
 @contextlib.asynccontextmanager
-async def deployed(folder: Path) -> AsyncGenerator[tuple[Topology, Deployed]]:
+async def deploy(folder: Path) -> AsyncGenerator[tuple[Topology, Deployed]]:
     """Run the topology, and a server for webhooks, for the block."""
     folder.chmod(0o755)
     echo = Child("echo", [sys.executable, "-m", "bench.echo"], ChildSetup(), log=folder / "echo.log")
@@ -120,7 +120,7 @@ def main(arguments: argparse.Namespace) -> None:
             with running(runners, nothing, **UNLIMITED) as stack:
                 runners.plain.run(stack.change_worker({}))
                 sittings.append(runners.fast.run(measure(stack, arguments)))
-        service = deployed(folder)
+        service = deploy(folder)
         topology, stack = runners.plain.run(service.__aenter__())
         try:
             if "load" in arguments.only:

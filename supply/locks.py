@@ -9,10 +9,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "requirements.lock"
 EXPORT = ROOT / "requirements-otel.lock"
-"""What the image has beside it: the export of traces."""
+"""The packages that export traces: the image has them too."""
 
 DEVELOPMENT = ROOT / "requirements-dev.lock"
-"""What both name, and what tests and checks need beside it."""
+"""The packages of both, and those that tests and checks need."""
 
 GENERATOR = ROOT / "tests" / "openapi" / "openapi-python-client.lock"
 

@@ -126,7 +126,7 @@ async def change_runs(
     filters = body.filter.model_dump(mode="json", exclude_none=True)
     wish = Wish(caller.account_id, caller.credential_id, body.action, body.version, filters)
     if body.confirm is None:
-        return await _forecast(services, body, wish)
+        return await _answer_forecast(services, body, wish)
     action_id = confirmations.read_confirmation(services.keyring, body.confirm, wish)
     async with services.database.connection() as connection:
         is_known = await bulk_actions.exists(connection, caller.account_id, action_id)
@@ -184,7 +184,7 @@ def _check(body: BulkActionBody) -> None:
         raise Invalid(errors)
 
 
-async def _forecast(services: Services, body: BulkActionBody, wish: Wish) -> Response:
+async def _answer_forecast(services: Services, body: BulkActionBody, wish: Wish) -> Response:
     action_id = new_id()
     chosen = await _choose(services, body, wish.account_id, action_id)
     credits_max: int | None = 0

@@ -228,7 +228,7 @@ async def look_up_phone(
     body: PhoneQuery, payer: Paying, services: ServicesDep, options: Annotated[Options, _options("phone")]
 ) -> Response:
     """Look up a phone number: its country, carrier, sort, and further data. 1 credit if it is valid."""
-    return _make_response(await options.look_up(services, "phone", body.target(), payer=payer()))
+    return _make_response(await options.look_up(services, "phone", body.read_target(), payer=payer()))
 
 
 @_mount_twice("domain", "domain", **PAID, response_model=DomainAnswer)

@@ -40,7 +40,7 @@ class PhoneQuery(Body):
         None, description="The country of a number without its code, by two letters (ISO 3166-1)."
     )
 
-    def target(self) -> str:
+    def read_target(self) -> str:
         """Return the number in E.164.
 
         Raises:

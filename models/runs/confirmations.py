@@ -22,14 +22,14 @@ from sealing import Keyring, decode_base64url
 Action = Literal["retry", "cancel"]
 RetriedVersion = Literal["same", "newest"]
 MINUTES = 10
-"""How long a confirmation is good."""
+"""The life of a confirmation."""
 _PURPOSE = "bulk action"
 _ID_BYTES, _MAC_BYTES = 16, 24
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wishes to do to many runs.
+    """A wish to do something to many runs.
 
     Attributes:
         account_id: the owner of the runs.
