@@ -27,7 +27,8 @@ def api() -> None:
     logs.configure("api")
     watch_supervisor()
     settings = serving_settings()
-    if listener.inherit_listener() is None and settings.api_processes > 1:
+    inherited = listener.inherit_listener()
+    if inherited is None and settings.api_processes > 1:
         raise StartError(
             f"VEDETTE_API_PROCESSES is {settings.api_processes}, but this is one process."
             " `vedette up` starts several on one port. Elsewhere, unset it and start as many on other ports.",
@@ -36,7 +37,6 @@ def api() -> None:
     # The application does these too, but would fail there with a traceback.
     open_keyring(settings, may_make_key=True)
     connection(settings)
-    inherited = listener.inherit_listener()
     serve(settings, inherited or listener.listen(settings.host, settings.port), alone=inherited is None)
 
 

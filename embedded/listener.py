@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+from pathlib import Path
 
 from settings import ExitCode, StartError
 
@@ -42,12 +43,17 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def inherit_listener() -> socket.socket | None:
-    """Return the listening socket that a supervisor passed as standard input, like inetd; else None."""
+    """Return the listening socket that a supervisor passed as standard input, like inetd; else None.
+
+    Standard input is empty from then on: child processes inherit it, and would hold the port after our death.
+    """
     if not stat.S_ISSOCK(os.fstat(0).st_mode):
         return None
     candidate = socket.socket(fileno=os.dup(0))
     over_ip = candidate.family in (socket.AF_INET, socket.AF_INET6)
     if over_ip and candidate.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        with Path(os.devnull).open("rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
         return candidate
     candidate.close()
     return None

@@ -215,7 +215,7 @@ def command_line(pid: int) -> str:
 async def stop_leftover(
     pid: int, is_ours: Callable[[int], bool], signals: Sequence[tuple[signal.Signals, float]]
 ) -> None:
-    """Stop a process that an earlier stack left behind.
+    """Stop a process that an earlier stack left behind, and wait until it has closed its files and sockets.
 
     Args:
         pid: its recorded process id, which may belong to another process by now.
@@ -228,8 +228,17 @@ async def stop_leftover(
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
         deadline = time.monotonic() + patience
-        while is_ours(pid) and time.monotonic() < deadline:
+        while (is_ours(pid) or _is_ending(pid)) and time.monotonic() < deadline:
             await asyncio.sleep(_POLL_SECONDS)
+
+
+def _is_ending(pid: int) -> bool:
+    """Return whether a process has no memory any more, so no command line, but may still hold files."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return False
+    return state not in "ZX" and command_line(pid) == ""
 
 
 def watch_supervisor() -> None:

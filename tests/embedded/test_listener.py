@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 
 from embedded.listener import listen
+
+_INHERITING = """
+import subprocess, sys
+from embedded.listener import inherit_listener
+listener = inherit_listener()
+child = subprocess.Popen(["sleep", "60"])
+print(child.pid, flush=True)
+child.wait()
+"""
 
 
 def test_little_of_what_a_client_does_not_read_waits_outside_the_process() -> None:
@@ -15,6 +28,23 @@ def test_little_of_what_a_client_does_not_read_waits_outside_the_process() -> No
         with connection:
             connection.setblocking(False)
             assert _sent(connection) < 512 * 1024
+
+
+def test_a_process_that_is_killed_holds_the_port_by_none_of_its_children() -> None:
+    with listen("127.0.0.1", 0) as listener:
+        host, port = listener.getsockname()
+        command = [sys.executable, "-c", _INHERITING]
+        process = subprocess.Popen(command, stdin=listener, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    try:
+        socket.create_connection((host, port)).close()
+        process.kill()
+        process.wait()
+        listen(host, port).close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.stdout.close()
 
 
 def _sent(connection: socket.socket) -> int:
