@@ -1,10 +1,11 @@
 """The cost of other accounts' runs for a neighbour, who waits for one run of one call at a time.
 
-    python -m bench.run_neighbours [--seconds 10] [--delays 10000]
+    python -m bench.run_neighbours [--seconds 10] [--delays 10000] [--retries 10000]
 
 Beside `hanging`, three accounts have 30 runs each that call an endpoint for 300 items, and it never answers.
-Beside `waking`, one account has runs in a delay that all end at the same moment. The worst of the neighbour's
-answers should stay below five seconds, the median within four times that of `alone`.
+Beside `waking`, one account has runs in a delay that all end at the same moment. Beside `retried`, one
+account retries all its failed runs by one bulk action. The worst of the neighbour's answers should stay
+below five seconds, the median within four times that of `alone`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import psycopg
 
 from bench import load
+from bench.accounts import sign_in
 from bench.ingest_neighbours import workflow
 from bench.machine import machine
 from bench.shapes import webhook
@@ -87,7 +90,34 @@ async def beside_delays(stack: Stack, path: str, delays: int, seconds: float) ->
     return f"{await asking}   the {delays} had ended after {took:.1f} s"
 
 
-async def measure(stack: Stack, seconds: float, delays: int) -> None:
+async def beside_retries(stack: Stack, path: str, retries: int, seconds: float) -> str:
+    """Return the neighbour's line from the start of a bulk retry on, and how long that took."""
+    number = _ACCOUNTS + 2
+    breaking = {"id": "sum", "type": "transform", "config": {"expression": "sum(trigger)"}}
+    failing = await workflow(stack, number, {"steps": [breaking]})
+    await post(stack, failing, itertools.repeat(b'"text"', retries))
+    while await unfinished(stack):
+        await asyncio.sleep(0.1)
+    async with httpx.AsyncClient(base_url=stack.url, trust_env=False, timeout=60) as client:
+        headers, body = await sign_in(client, number), {"action": "retry", "filter": {"status": "failed"}}
+
+        async def send(**fields: Any) -> dict[str, Any]:
+            answer = await client.post("/api/workflows/runs/bulk", json=body | fields, headers=headers)
+            assert answer.is_success, answer.text
+            return answer.json()
+
+        confirm = (await send(dry=True))["confirm"]
+        began, asking = time.monotonic(), asyncio.create_task(ask(stack, path, seconds))
+        action = await send(confirm=confirm)
+        while action["completed_at"] is None:
+            await asyncio.sleep(0.1)
+            action = (await client.get(f"/api/bulk-actions/{action['id']}", headers=headers)).json()
+    took = time.monotonic() - began
+    assert action["done"] == retries, action
+    return f"{await asking}   the {retries} were accepted after {took:.1f} s"
+
+
+async def measure(stack: Stack, seconds: float, delays: int, retries: int) -> None:
     """Print a line for each kind of neighbourhood."""
     await stack.change_worker({})
     path = await workflow(stack, 0, {"steps": [webhook("call", stack.echo, {})]})
@@ -95,6 +125,7 @@ async def measure(stack: Stack, seconds: float, delays: int) -> None:
     print(f"\n{'':10}  each s  p50, ms      p95    worst")
     print(f"{'alone':10} {await ask(stack, path, seconds)}", flush=True)
     print(f"{'waking':10} {await beside_delays(stack, path, delays, seconds)}", flush=True)
+    print(f"{'retried':10} {await beside_retries(stack, path, retries, seconds)}", flush=True)
     over = asyncio.Event()
 
     async def hang(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
@@ -115,7 +146,7 @@ def main(arguments: argparse.Namespace) -> None:
     """Start a stack, measure, print."""
     print(machine(), flush=True)
     with unlimited() as (runners, stack):
-        runners.plain.run(measure(stack, arguments.seconds, arguments.delays))
+        runners.plain.run(measure(stack, arguments.seconds, arguments.delays, arguments.retries))
 
 
 if __name__ == "__main__":
@@ -124,4 +155,5 @@ if __name__ == "__main__":
     )
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--delays", type=int, default=10_000)
+    parser.add_argument("--retries", type=int, default=10_000)
     main(parser.parse_args())

@@ -76,15 +76,20 @@ class BulkActionLoop(DispatchLoop):
             if await self._unfinished.find_full(connection, {share.account_id: 1}):
                 break
             share.taken += 1
-            key = f"bulk/{share.action_id}/{run_id}"
+            key = retries.first_retry_key(run_id)
             _, newest = workflows.get(run_id, (None, None))
             version = newest if share.version == "newest" else None
             request = RetryRequest(run_id, version=version, dedupe_key=key, priority=BULK)
             try:
                 async with connection.transaction():
                     await agents.check_retry(connection, share.actor, run_id, version)
-                    await retries.retry(connection, share.actor, request, may_look_up=share.may_look_up)
-                share.done += 1
+                    retry = await retries.retry(
+                        connection, share.actor, request, may_look_up=share.may_look_up
+                    )
+                if retry.repeated:
+                    share.refused.append(_describe_earlier_retry(run_id))
+                else:
+                    share.done += 1
             except DomainError as error:
                 share.refused.append(RunError(run_id=run_id, code=error.code, message=error.message))
             except AWAY:
@@ -111,3 +116,8 @@ class BulkActionLoop(DispatchLoop):
         ]
         share.taken, share.done = len(share.run_ids), len(ended)
         return ended + children
+
+
+def _describe_earlier_retry(run_id: UUID) -> RunError:
+    message = "The run was retried since the dry run; retry its newest retry, or this run by itself."
+    return RunError(run_id=run_id, code="already_retried", message=message)

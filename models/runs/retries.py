@@ -45,6 +45,11 @@ class RetryRequest:
     priority: int = INTERACTIVE
 
 
+def first_retry_key(run_id: UUID) -> str:
+    """Return the dedupe key that the first retry of a run takes, whoever asks for it."""
+    return f"first-retry/{run_id}"
+
+
 async def retry(
     connection: Connection, actor: Actor, request: RetryRequest, *, may_look_up: bool
 ) -> RunAcceptance:
@@ -149,6 +154,11 @@ with keys as (
   select automation_id, %(dedupe_key)s, %(id)s from runs
   where id = %(original)s and %(dedupe_key)s::text is not null
   on conflict do nothing returning run_id
+), marked as (
+  insert into run_dedupe_keys (automation_id, dedupe_key, run_id)
+  select automation_id, %(first_retry)s, %(id)s from runs
+  where id = %(original)s and (%(dedupe_key)s::text is null or exists (select from keys))
+  on conflict do nothing
 ), accepted as (
   insert into runs (id, account_id, automation_id, version, trigger, input, request, input_bytes,
                     restarted_from, queued_at, traceparent, request_id)
@@ -197,8 +207,9 @@ async def _accept(
     run_id = new_id()
     values = {
         "id": run_id, "original": run["id"], "version": version, "priority": request.priority,
-        "dedupe_key": request.dedupe_key, "kept": list(kept), "positions": list(kept.values()),
-        "resumed": resumed, **tracing.get_origin()._asdict(),
+        "dedupe_key": request.dedupe_key, "first_retry": first_retry_key(run["id"]),
+        "kept": list(kept), "positions": list(kept.values()), "resumed": resumed,
+        **tracing.get_origin()._asdict(),
     }  # fmt: skip
     cursor = await connection.execute(_ACCEPT, values)
     if await cursor.fetchone():

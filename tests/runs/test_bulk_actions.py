@@ -4,57 +4,32 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
-import httpx
 import psycopg
 import pytest
 
 from database import Connection
-from models.runs import bulk_actions, confirmations
+from models.runs import bulk_actions, bulk_choice, confirmations
 from models.runs.bulk_actions import Share
 from models.runs.run_bounds import UnfinishedRuns
 from tests.api_server import Api, Person
 from tests.automations.engine import transform, until
+from tests.runs.bulk_actions import (
+    ACTIONS,
+    BULK,
+    act,
+    confirmed,
+    ended,
+    failing,
+    forecast,
+    retries_of,
+    until_ended,
+)
 from tests.runs.workflows import create, finish, problem, start
-
-BULK = "/api/workflows/runs/bulk"
-ACTIONS = "/api/bulk-actions"
 
 
 @pytest.fixture
 async def person(api: Api) -> Person:
     return await api.person(credits=100)
-
-
-async def failing(person: Person, runs: int, **fields: Any) -> tuple[str, list[str]]:
-    """A workflow whose runs fail, and so many of them."""
-    workflow = await create(person, [transform("broken", "sum(trigger)")], **fields)
-    return workflow, [(await finish(person, workflow, "text"))["id"] for _ in range(runs)]
-
-
-async def forecast(client: httpx.AsyncClient, filter: dict[str, Any], **body: Any) -> dict[str, Any]:
-    body = {"action": "retry"} | body
-    response = await client.post(BULK, json={"filter": filter, "dry": True} | body)
-    assert response.status_code == 200, response.text
-    return response.json()
-
-
-async def confirmed(client: httpx.AsyncClient, filter: dict[str, Any], confirm: str, **body: Any):
-    return await client.post(BULK, json={"filter": filter, "confirm": confirm} | {"action": "retry"} | body)
-
-
-async def ended(person: Person, action_id: str) -> dict[str, Any]:
-    async def look() -> dict[str, Any] | None:
-        action = (await person.key.get(f"{ACTIONS}/{action_id}")).json()
-        return action if action["completed_at"] else None
-
-    return await until(look)
-
-
-async def retries_of(person: Person, workflow: str) -> list[str]:
-    found = (
-        await person.key.get("/api/workflows/runs", params={"workflow_id": workflow, "limit": 100})
-    ).json()
-    return sorted(run["restarted_from"] for run in found["runs"] if run["restarted_from"])
 
 
 async def test_failed_runs_of_a_filter_are_retried_each_once(person: Person, worker: None) -> None:
@@ -133,6 +108,86 @@ async def test_a_run_that_a_rule_refuses_is_skipped_with_its_reason(person: Pers
     assert [(error["run_id"], error["code"]) for error in action["errors"]] == [
         (failed[0], "workflow_not_active")
     ]
+
+
+async def test_of_a_run_and_its_failed_retry_only_the_retry_is_taken(person: Person, worker: None) -> None:
+    workflow, [first, second] = await failing(person, 2)
+    retry = (await person.key.post(f"/api/workflows/runs/{first}/retry")).json()["run_id"]
+    await until_ended(person, retry)
+    chosen = {"workflow_id": workflow}
+    told = await forecast(person.key, chosen)
+    assert told["count"] == 2
+    await ended(person, (await confirmed(person.key, chosen, told["confirm"])).json()["id"])
+    assert await retries_of(person, workflow) == sorted([first, second, retry])
+
+
+async def test_two_actions_of_the_same_runs_retry_each_once(person: Person, worker: None) -> None:
+    workflow, failed = await failing(person, 3)
+    chosen = {"workflow_id": workflow}
+    confirms = [(await forecast(person.key, chosen))["confirm"] for _ in range(2)]
+    both = await asyncio.gather(*(confirmed(person.key, chosen, confirm) for confirm in confirms))
+    actions = [await ended(person, answer.json()["id"]) for answer in both]
+    assert sum(action["done"] for action in actions) == 3
+    refused = sum(action["skipped"].get("already_retried", 0) for action in actions)
+    assert refused == sum(action["total"] for action in actions) - 3
+    assert await retries_of(person, workflow) == sorted(failed)
+
+
+async def test_an_action_that_is_cancelled_takes_no_more_runs(
+    person: Person, worker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow, _ = await failing(person, 2)
+    monkeypatch.setattr(bulk_actions, "_SHARE", 1)
+    take, shares, is_cancelled = bulk_actions.take, list[UUID](), asyncio.Event()
+
+    async def take_one_before_the_cancellation(connection: Connection) -> Share | None:
+        if shares and not is_cancelled.is_set():
+            return None
+        if share := await take(connection):
+            shares.append(share.action_id)
+        return share
+
+    monkeypatch.setattr(bulk_actions, "take", take_one_before_the_cancellation)
+    action_id = await act(person, {"workflow_id": workflow})
+
+    async def look() -> bool:
+        return (await person.key.get(f"{ACTIONS}/{action_id}")).json()["status"] == "running"
+
+    await until(look)
+    action = (await person.key.post(f"{ACTIONS}/{action_id}/cancel")).json()
+    assert (action["status"], action["done"]) == ("cancelled", 1)
+    is_cancelled.set()
+    other = await act(person, {"workflow_id": (await failing(person, 1))[0]})
+    assert (await ended(person, other))["done"] == 1
+    assert shares == [UUID(action_id), UUID(other)]
+    assert (await person.key.get(f"{ACTIONS}/{action_id}")).json() == action
+    assert len(await retries_of(person, workflow)) == 1
+
+
+async def test_a_request_that_is_sent_again_with_its_key_has_the_same_answer(person: Person) -> None:
+    confirm = (await forecast(person.key, {"step": "a"}))["confirm"]
+    body = {"filter": {"step": "a"}, "action": "retry", "confirm": confirm}
+    headers = {"Idempotency-Key": confirm[:30]}
+    answers = [await person.key.post(BULK, json=body, headers=headers) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert answers[0].json() == answers[1].json()
+    assert answers[1].headers["idempotent-replayed"] == "true"
+    other = await person.key.post(BULK, json=body | {"filter": {"step": "b"}}, headers=headers)
+    assert problem(other) == (422, "idempotency_key_reused")
+
+
+async def test_a_filter_of_more_runs_than_an_action_takes_is_refused(
+    person: Person, worker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflow, _ = await failing(person, 3)
+    chosen = {"workflow_id": workflow}
+    monkeypatch.setattr(bulk_choice, "MOST", 2)
+    body = {"filter": chosen, "action": "retry", "dry": True}
+    response = await person.key.post(BULK, json=body)
+    assert problem(response) == (409, "too_many_chosen")
+    assert response.json()["limit"] == 2
+    monkeypatch.setattr(bulk_choice, "MOST", 3)
+    assert (await forecast(person.key, chosen))["count"] == 3
 
 
 @pytest.mark.parametrize(
