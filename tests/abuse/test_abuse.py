@@ -20,6 +20,7 @@ TESTED_ELSEWHERE = {
     "doors behind a proxy": "tests/health/test_metrics.py, tests/accounts/test_accounts.py",
     "logins": "tests/sessions/test_login_limits.py",
     "odd starts": "tests/embedded/test_announcement.py, tests/embedded/test_bad_days.py",
+    "planted text": "tests/dashboard/test_strangers.py",
     "wrong root key": "tests/secrets/test_root_key.py, tests/embedded/test_announcement.py",
 }
 TRIED = [name for name in CASES if name not in TESTED_ELSEWHERE and (name != "children" or is_root())]
