@@ -12,7 +12,7 @@ import httpx
 
 
 class Seen(NamedTuple):
-    """One event as a client sees it."""
+    """One event as a client sees it; without an id, that is empty."""
 
     name: str
     id: str
@@ -35,7 +35,7 @@ class Stream:
                     name, _, value = line.partition(": ")
                     fields[name] = value
                 elif "data" in fields:
-                    return Seen(fields["event"], fields["id"], json.loads(fields["data"]))
+                    return Seen(fields["event"], fields.get("id", ""), json.loads(fields["data"]))
         return None
 
     async def quiet(self) -> None:

@@ -15,6 +15,8 @@ export const connection = signal(/** @type {Connection} */ ("polling"));
 const POLL_MS = 5000;
 const GATHER_MS = 400;
 const RETRY_MS = 5000;
+// A heartbeat comes every 15 seconds: a server that lets two pass is frozen, or out of reach.
+const SILENT_MS = 40_000;
 
 /** @type {Map<() => void, Set<string>>} */
 const listeners = new Map();
@@ -82,12 +84,26 @@ function hear(message) {
 /** @param {(message: Message) => void} pass */
 function connect(pass) {
   const source = new EventSource("/api/stream");
-  source.onopen = () => pass({ connection: "live" });
-  source.addEventListener("changes", (event) => pass({ kinds: kindsOf(event.data) }));
-  source.addEventListener("resync", () => pass({ kinds: ["all"] }));
+  const startOver = () => {
+    source.close();
+    pass({ connection: "lost" });
+    connect(pass);
+  };
+  let silence = setTimeout(startOver, SILENT_MS);
+  const hearing = (/** @type {(data: string) => Message} */ read) => (/** @type {Event} */ event) => {
+    clearTimeout(silence);
+    silence = setTimeout(startOver, SILENT_MS);
+    pass(read(/** @type {MessageEvent} */ (event).data));
+  };
+  source.onopen = hearing(() => ({ connection: "live" }));
+  source.addEventListener("heartbeat", hearing(() => ({})));
+  source.addEventListener("changes", hearing((data) => ({ kinds: kindsOf(data) })));
+  source.addEventListener("resync", hearing(() => ({ kinds: ["all"] })));
   source.onerror = () => {
     pass({ connection: "lost" });
-    if (source.readyState === EventSource.CLOSED) learnWhy(pass); // refused: it tries no more
+    if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
+    clearTimeout(silence);
+    learnWhy(pass);
   };
 }
 

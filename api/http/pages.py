@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
+import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+
+# Below this, compressing spares less than a packet.
+_LEAST_COMPRESSED = 1000
 
 
 def readable(
     request: Request, content: str | bytes, media_type: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """Return the content, or 304 for a client that already has it."""
+    """Return the content, compressed for a client that can read it so, or 304 for one that already has it."""
     raw = content.encode() if isinstance(content, str) else content
-    etag = f'"{hashlib.sha256(raw).hexdigest()[:32]}"'
-    told = {"Cache-Control": "public, max-age=300", "ETag": etag, **(headers or {})}
+    encodings = re.findall(r"gzip(?! *; *q=0(?:\.0*)? *(?:,|$))", request.headers.get("accept-encoding", ""))
+    is_compressed = bool(encodings) and len(raw) >= _LEAST_COMPRESSED
+    etag = f'"{hashlib.sha256(raw).hexdigest()[:32]}{"-gzip" if is_compressed else ""}"'
+    told = {
+        "Cache-Control": "public, max-age=300", "ETag": etag, "Vary": "Accept-Encoding", **(headers or {})
+    }  # fmt: skip
     known = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
     if known & {etag, "*"}:
         return Response(status_code=304, headers=told)
+    if is_compressed:
+        return Response(_compress(raw), media_type=media_type, headers={**told, "Content-Encoding": "gzip"})
     return Response(raw, media_type=media_type, headers=told)
+
+
+@lru_cache(maxsize=128)
+def _compress(raw: bytes) -> bytes:
+    return gzip.compress(raw, mtime=0)
 
 
 class Derived:

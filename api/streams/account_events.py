@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 from uuid import UUID
 
+from fastapi.sse import format_sse_event
 from pydantic import BaseModel, Field
 
 from api.auth.credentials import Presented
@@ -12,6 +13,10 @@ from api.deps import Services
 from api.streams.live_events import Event, follow
 from models.activity.states import Kind
 from services.account_feeds import Message
+
+# An event, since a browser does not show comments to a page: without one it could not tell a quiet server
+# from one that is frozen.
+_HEARTBEAT = format_sse_event(event="heartbeat", data_str="{}")
 
 
 class StateChange(BaseModel):
@@ -43,7 +48,8 @@ def stream(
     def events(messages: Sequence[Message]) -> tuple[Sequence[Event], bool]:
         return [Event(one.name, one.id, _as_data(one)) for one in messages], False
 
-    return follow(services, credential, account_id, services.feeds.read(account_id, seen), events)
+    feed = services.feeds.read(account_id, seen)
+    return follow(services, credential, account_id, feed, events, _HEARTBEAT)
 
 
 def _as_data(message: Message) -> StateChanges:

@@ -112,6 +112,7 @@ async def follow(
     id: UUID,
     watch: AbstractContextManager[Source[Seen]],
     events: Callable[[Seen], tuple[Sequence[Event], bool]],
+    heartbeat: bytes = KEEPALIVE_COMMENT,
 ) -> AsyncGenerator[bytes]:
     """Yield the events as they are found. It stops early when the credential, database or object is gone.
 
@@ -121,6 +122,7 @@ async def follow(
         id: of the followed object.
         watch: yields new findings about it.
         events: converts a finding to events, and returns whether they are the last.
+        heartbeat: sent after 15 seconds without an event.
     """
     loop = asyncio.get_running_loop()
     sent = loop.time()
@@ -138,7 +140,7 @@ async def follow(
                 if ended:
                     return
                 if loop.time() - sent >= _HEARTBEAT_SECONDS:
-                    yield KEEPALIVE_COMMENT
+                    yield heartbeat
                     sent = loop.time()
     except (NotFound, Unauthenticated):
         return

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 
 import httpx
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Request, expect
 
 from tests.dashboard.browsing import PASSWORD, create_login, make, read_first_login, settled, sign_in, start
 from tests.stacks import StackProcess, eventually
@@ -46,6 +46,26 @@ async def test_a_lost_connection_is_told_and_the_page_catches_up(
     await expect(page.get_by_text("The connection is lost.")).to_have_count(0, timeout=60_000)
     await expect(page.locator("header.title .status")).to_contain_text("completed", timeout=30_000)
     assert await page.evaluate("window.same")
+
+
+async def test_a_server_that_says_nothing_is_told_as_lost_and_asked_again(page: Page) -> None:
+    await page.clock.install()
+    await page.goto("/app/runs")
+    await settled(page)
+    streams: list[Request] = []
+    page.on(
+        "request", lambda request: streams.append(request) if request.url.endswith("/api/stream") else None
+    )
+    await page.clock.fast_forward(39_000)
+    await page.evaluate("0")
+    assert streams == []
+    await page.context.set_offline(True)  # what is open stays open: the stream only says nothing
+    await page.clock.fast_forward(2_000)
+    await expect(page.get_by_text("The connection is lost.")).to_be_visible()
+    await page.context.set_offline(False)
+    await page.clock.run_for(10_000)
+    await expect(page.get_by_text("The connection is lost.")).to_have_count(0)
+    assert streams
 
 
 async def test_what_could_not_be_read_is_read_when_the_connection_is_back(page: Page) -> None:

@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { uPlot } from "../vendor/uplot.js";
-import { count, localTime } from "../format.js";
+import { count, localTime, shortTime } from "../format.js";
 
 const HEIGHT = 150;
 const ROWS = 400;
@@ -59,7 +59,7 @@ function optionsOf(colour, bars, show) {
     cursor: { y: false, drag: { x: false, y: false } },
     hooks: { setCursor: [show] },
     scales: { y: { range: (/** @type {uPlot} */ _, /** @type {number} */ least, /** @type {number} */ most) => [bars ? 0 : least - 1, Math.max(most, least + 1) + (bars ? 0 : 1)] } },
-    axes: [axis, { ...axis, size: bars ? 45 : 70, incrs: [1, 2, 5, 10, 20, 50, 100, 1000, 10_000, 100_000, 1_000_000], values: (/** @type {uPlot} */ _, /** @type {number[]} */ ticks) => ticks.map(count) }],
+    axes: [{ ...axis, values: (/** @type {uPlot} */ _, /** @type {number[]} */ ticks) => ticks.map(shortTime) }, { ...axis, size: bars ? 45 : 70, incrs: [1, 2, 5, 10, 20, 50, 100, 1000, 10_000, 100_000, 1_000_000], values: (/** @type {uPlot} */ _, /** @type {number[]} */ ticks) => ticks.map(count) }],
     series: [{}, { stroke: ink(colour), width: bars ? 0 : 2, fill: bars ? ink(colour) : undefined, points: { show: false },
       paths: bars ? uPlot.paths.bars({ size: [0.8, 40] }) : uPlot.paths.stepped({ align: 1 }) }],
   };

@@ -16,12 +16,13 @@ export function Page() {
     <${Loaded} of=${monitors}>${(/** @type {any} */ found) =>
       found.monitors.length
         ? html`<div class="scroll"><table>
-            <thead><tr><th>Monitor</th><th>State</th><th>Watches</th><th class="number">Targets</th><th>Last runs</th><th>Last</th><th>Next</th></tr></thead>
+            <thead><tr><th>Monitor</th><th>State</th><th>Watches</th><th class="number">Targets</th><th>Last runs</th><th class="number">New changes</th><th>Last</th><th>Next</th></tr></thead>
             <tbody>${found.monitors.slice(0, 200).map(
               (/** @type {any} */ one) => html`<tr key=${one.id}><td><a href=${`/app/monitors/${one.id}`}>${named(one.name)}</a></td>
                 <td><${Status} of=${one.status} />${one.paused_reason && html`<br /><span class="quiet">${visible(one.paused_reason)}</span>`}</td>
                 <td>${visible(one.monitor_type)}</td><td class="number">${count(one.target_count)}</td>
-                <td><${Heartbeat} beats=${beatsOf(runsOf.get(one.id) ?? [])} column /></td><td><${Time} at=${one.last_run_at} /></td><td><${Time} at=${one.next_run_at} /></td></tr>`,
+                <td><${Heartbeat} beats=${beatsOf(runsOf.get(one.id) ?? [])} column /></td>
+                <td class="number">${one.unseen_changes ? html`<strong>${count(one.unseen_changes)}</strong>` : "–"}</td><td><${Time} at=${one.last_run_at} /></td><td><${Time} at=${one.next_run_at} /></td></tr>`,
             )}</tbody></table></div>`
         : html`<${Empty} title="No monitors yet"><p>A monitor looks targets up again and again, and tells what changed. <a href="/docs/monitors.md" target="_blank">How to make one</a>.</p><//>`}<//>`;
 }
