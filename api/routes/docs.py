@@ -9,6 +9,7 @@ import asyncio
 from functools import cache, partial
 from importlib.resources import files
 from mimetypes import guess_type
+from pathlib import Path
 
 import orjson
 from fastapi import APIRouter, Request, Response
@@ -54,6 +55,12 @@ def _asset(name: str) -> tuple[str, bytes]:
         media_type, text = _OURS[name]
         return media_type, text.encode()
     return _OF_PACKAGE[name], files("fastapi_offline").joinpath("static", name).read_bytes()
+
+
+def _answer_file(request: Request, file: Path) -> Response:
+    """Return a file of the site. Reading and compressing take some milliseconds: call it in a thread."""
+    media_type = guess_type(file.name)[0] or "application/octet-stream"
+    return readable(request, file.read_bytes(), media_type, _SITE)
 
 
 @router.api_route("/openapi.json", methods=["GET", "HEAD"], response_class=Response)
@@ -106,8 +113,7 @@ async def get_page_or_file(name: str, request: Request) -> Response:
         page = pages_page(documentation.pages())
         return readable(request, page, "text/html", _READ)
     if file := site.find_file(name or "index.html"):
-        media_type = guess_type(file.name)[0] or "application/octet-stream"
-        return readable(request, await asyncio.to_thread(file.read_bytes), media_type, _SITE)
+        return await asyncio.to_thread(_answer_file, request, file)
     if page := site.find_page(name):
         return Response(status_code=307, headers={"Location": f"/docs/{page}"})
     if not site and documentation.read_page(name) is not None:
