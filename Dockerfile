@@ -15,6 +15,20 @@ RUN python -m pip --python /venv/bin/python install --no-deps --no-build-isolati
     && chmod -R a+rX /app
 
 
+# The site of the documentation, which the service shows at /docs: only its files get into the image.
+FROM python:3.12.13-slim-trixie AS docs
+
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 NO_MKDOCS_2_WARNING=1
+WORKDIR /app
+COPY requirements-docs.lock ./
+RUN python -m pip install --require-hashes --only-binary :all: -r requirements-docs.lock
+COPY docs docs
+COPY docsite docsite
+COPY web/icon.svg web/icon.svg
+RUN python -P -m mkdocs build --strict --quiet --config-file docsite/mkdocs.yml \
+    && chmod -R a+rX dist
+
+
 FROM python:3.12.13-slim-trixie
 
 LABEL org.opencontainers.image.title="vedette" \
@@ -29,6 +43,7 @@ RUN groupadd --gid 10001 vedette \
 
 COPY --from=build /venv /venv
 COPY --from=build /app /app
+COPY --from=docs /app/dist/docs /app/dist/docs
 
 ENV PATH=/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 \
     VEDETTE_DATA=/data VEDETTE_HOST=0.0.0.0

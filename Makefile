@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-long topology format typecheck lint bench containers abuse screenshots audit clean
+.PHONY: help run docs drawings test test-fast test-long topology format typecheck lint bench containers abuse screenshots audit clean
 
 help: ## Show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,11 @@ help: ## Show these targets
 # ends with 0, and make does not call that an interrupt.
 run: $(VENV)/installed ## Set up, then run the whole stack; Ctrl-C stops it
 	@if [ -t 0 ]; then set -m; fi; $(BIN)/vedette up; exit $$?
+
+# In an environment of its own: `make run` needs none of it. A running service finds the site when it starts again.
+docs: $(VENV)-docs/installed ## Build the site of the documentation into dist/docs, which the service shows at /docs
+	@NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/python -P -m mkdocs build --strict --quiet --config-file docsite/mkdocs.yml
+	@echo "The site is in dist/docs: any web server can serve it, and the service shows it at /docs."
 
 # Each process has servers of its own, and takes one file after the other.
 IN_PROCESSES := --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations=20
@@ -84,13 +89,17 @@ abuse: $(VENV)/installed-dev ## Attack a stack of its own, and print what held
 screenshots: $(VENV)/installed-dev ## Take the pictures of the dashboard's page anew
 	@$(BIN)/python -m tests.dashboard.screenshots
 
+# Needs Chromium and npm.
+drawings: $(VENV)/installed-dev ## Draw the pictures of the pages' drawings anew
+	@$(BIN)/python -m tests.documentation.drawings
+
 # Writes the list of all parts to dist/sbom.json. Without the service that knows vulnerabilities it says so, and fails
 # where CI is set alone.
 audit: $(VENV)/installed-dev ## Check licences and known vulnerabilities of all dependencies
 	@$(BIN)/python -m supply
 
 clean: ## Remove the virtual environment and caches; the data folder stays
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-docs build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Once a virtual environment has its pip it is whole; one that was interrupted is made again.
@@ -111,6 +120,11 @@ $(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/made
 $(VENV)/installed-dev: requirements-dev.lock pyproject.toml | $(VENV)/made
 	$(call install,requirements-dev.lock)
 	@touch $@ $(VENV)/installed
+
+$(VENV)-docs/installed: requirements-docs.lock
+	@$(PYTHON) -m venv --clear $(VENV)-docs
+	@$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
 
 # Installs exactly what a lock file names, then this project itself; a dot every three seconds meanwhile.
 # Bytecode is made on all processors, where pip uses one; ours too, since who runs the parts of a stack that

@@ -162,6 +162,7 @@ class Settings(BaseSettings):
     secret_key: SecretStr | None = None
     signup: Literal["open", "closed"] | None = None
     signup_credits: int = Field(1000, ge=0)
+    credits: Literal["on", "off"] = "on"
     trusted_proxies: Networks = ()
     allowed_hosts: Words = ()
     session_hours: int = Field(24, ge=1, le=24 * 365)
@@ -224,6 +225,11 @@ class Settings(BaseSettings):
     def signup_open(self) -> bool:
         """Return whether strangers may register: open on loopback unless set, closed elsewhere unless set."""
         return self.signup == "open" or (self.signup is None and self.loopback)
+
+    @property
+    def charges(self) -> bool:
+        """Return whether work costs credits."""
+        return self.credits == "on"
 
     @property
     def limit_login_account(self) -> Limit:

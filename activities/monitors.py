@@ -132,7 +132,7 @@ class MonitorActivities:
         check_workflow(monitor_workflow_id(run_id))
         async with self._database.transaction() as connection:
             ended = await completion.finish(connection, run_id)
-            failed = await runs.start_next(connection, run_id)
+            failed = await runs.start_next(connection, run_id, is_charged=self._lookups.charges)
         self._notifier.notify(monitors.CHANGED_CHANNEL)
         self.notify(ended)
         self.notify(failed)
@@ -141,7 +141,7 @@ class MonitorActivities:
     async def accept_due_run(self, monitor_id: UUID, come: datetime | None = None) -> None:
         """Accept the run of a monitor if it is due. `come` is the current time of its Schedule."""
         async with self._database.transaction() as connection:
-            failed = await runs.start_due(connection, monitor_id, come)
+            failed = await runs.start_due(connection, monitor_id, come, is_charged=self._lookups.charges)
         self._notifier.notify(monitors.CHANGED_CHANNEL)
         self.notify(failed)
 

@@ -31,7 +31,10 @@ class Refused(BadInput):
         self.errors: list[dict[str, Any]] = problem.get("errors") or []
         self.details = problem
         found = [(_key_of(one, shown), str(one["message"])) for one in self.errors]
-        super().__init__(_write_errors(found or [(self.code, str(problem.get("message")))], shown))
+        if not found:
+            page = f"\nMore: {problem['type']}" if "type" in problem else ""
+            found = [(self.code, f"{problem.get('message')}{page}")]
+        super().__init__(_write_errors(found, shown))
 
 
 @contextmanager

@@ -92,7 +92,7 @@ class BulkSearches:
             InsufficientCredits: the kind costs credits, and there are none.
         """
         credits = len(question.texts)
-        if KINDS[question.kind].price:
+        if self._lookups.get_price(question.kind):
             funds = await self._lookups.billing.get_funds(payer)
             credits = funds.charged or funds.balance
             if not credits:
@@ -225,7 +225,7 @@ class BulkSearch:
         except Exception as error:
             _log.error("bulk_query_failed", kind=asked.kind, position=query.positions[0], exc_info=error)
             return DomainError("internal_error", "The answer made us fail.")
-        if asked.kind == "company":
+        if asked.kind == "company" and self._lookups.get_price("company"):
             # The query is charged, not each person found.
             return replace(result, credits=credits_for_query(result))
         return result

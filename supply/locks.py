@@ -14,6 +14,9 @@ EXPORT = ROOT / "requirements-otel.lock"
 DEVELOPMENT = ROOT / "requirements-dev.lock"
 """The packages of both, and those that tests and checks need."""
 
+DOCUMENTATION = ROOT / "requirements-docs.lock"
+"""The packages that build the site of the documentation, in an environment of their own."""
+
 GENERATOR = ROOT / "tests" / "openapi" / "openapi-python-client.lock"
 
 _PIN = re.compile(r"^([\w.-]+)==(\S+)(?: ; (.+?))? \\$((?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?$)+)", re.M)

@@ -72,7 +72,7 @@ function Navigation() {
       const here = to === "/app" ? path === to : path === to || path.startsWith(`${to}/`);
       return html`<a href=${to} aria-current=${here ? "page" : undefined}>${page.name}</a>`;
     })}
-    <a href="/docs" target="_blank">Docs</a>
+    <a href="/docs/" target="_blank">Docs</a>
   </nav>`;
 }
 

@@ -26,6 +26,7 @@ class Entry(BaseModel):
     cause: str
     remedy: str
     example: str
+    read: str | None = None
     status: int | None = None
     pointer: str = ""
     parameter: str | None = None
@@ -60,6 +61,8 @@ _SECTIONS: dict[Place, tuple[str, str]] = {
     ),
 }
 _PAGE = """# Error codes
+
+This page lists every error code with its cause and remedy. It is for everybody who got one.
 
 Programs read `code`; it never changes. `GET /errors/<code>` of a running service shows one with an example,
 as HTML, Markdown or JSON by `Accept`. [clients.md](clients.md) shows an answer with an error as a whole.
@@ -137,9 +140,15 @@ def page() -> str:
         parts.append(f"\n## {title}\n\n{told}\n\n| Code | Cause | Remedy |\n| --- | --- | --- |\n")
         for entry in (one for one in CATALOGUE.values() if one.place == place):
             code = f"`{entry.code}`{f' {entry.status}' if entry.status else ''}"
-            cells = [code, entry.cause.replace("|", r"\|"), entry.remedy.replace("|", r"\|")]
+            remedy = f"{entry.remedy} {_link(entry.read)}" if entry.read else entry.remedy
+            cells = [code, entry.cause.replace("|", r"\|"), remedy.replace("|", r"\|")]
             parts.append(f"| {' | '.join(cells)} |\n")
     return "".join(parts)
+
+
+def _link(place: str) -> str:
+    name, _, anchor = place.partition("#")
+    return f"[More]({name}.md{f'#{anchor}' if anchor else ''})."
 
 
 if __name__ == "__main__":

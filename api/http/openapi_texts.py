@@ -160,7 +160,7 @@ def introduce(document: dict[str, Any]) -> None:
     address = document["servers"][0]["url"]
     document["info"] |= {
         "description": DESCRIPTION,
-        "contact": {"name": "vedette", "url": f"{address}/docs"},
+        "contact": {"name": "vedette", "url": f"{address}/docs/"},
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     }
     document["externalDocs"] = {

@@ -64,7 +64,7 @@ def auth_md(settings: Settings, document: dict[str, Any]) -> str:
         "scopes": ", ".join(f"`{scope}`" for scope in sorted(keys.ALL_SCOPES)),
         "accounts": _OPEN if is_open else _CLOSED,
         "register": _REGISTER if is_open else "",
-        "signup_credits": f"A new account has {settings.signup_credits:,} credits. " if is_open else "",
+        "signup_credits": _describe_credits(settings),
         "lookups": _rows(_lookups(document)),
         "endpoints": _rows((need, _abbreviate_paths(paths)) for need, paths in by_need.items() if need),
         "public": _abbreviate_paths(by_need[""]),
@@ -73,6 +73,12 @@ def auth_md(settings: Settings, document: dict[str, Any]) -> str:
     }
     text = files("api").joinpath("auth.md").read_text("utf-8")
     return _PLACE.sub(lambda place: values[place[1]], text)
+
+
+def _describe_credits(settings: Settings) -> str:
+    if not settings.charges:
+        return "Credits are switched off here: every price below is 0. "
+    return f"A new account has {settings.signup_credits:,} credits. " if settings.signup_open else ""
 
 
 def _rows(rows: Iterable[tuple[str, ...]]) -> str:

@@ -1,4 +1,4 @@
-"""The pages at /docs: the interactive one, and the reference of every field, written from OpenAPI."""
+"""The pages at /docs/api and /docs/reference, written from OpenAPI, and the list of pages without a site."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from api.http.catalogue import CATALOGUE
 from api.http.errors import MEDIA_TYPE
 from api.http.openapi import Operation, operations
 from api.schemas.reference_fields import FieldRow, Fields
+from services.documentation import Page
 
 START = """"use strict";
 SwaggerUIBundle({
@@ -59,7 +60,8 @@ td:first-child { white-space: nowrap; }
 }
 """
 
-_NAVIGATION = """<nav><a href="/docs">Try it out</a> <a href="/docs/reference">Reference</a> \
+_NAVIGATION = """<nav><a href="/docs/">Documentation</a> <a href="/docs/api">Try it out</a> \
+<a href="/docs/reference">Reference</a> \
 <a href="/auth.md">auth.md</a> <a href="/llms.txt">llms.txt</a> <a href="/openapi.json">openapi.json</a></nav>
 """
 _PAGE = """<!doctype html>
@@ -98,6 +100,16 @@ _TRY = """<!doctype html>
 def try_page() -> str:
     """Return the page for trying operations."""
     return _TRY.format(navigation=_NAVIGATION)
+
+
+def pages_page(pages: Iterable[Page]) -> str:
+    """Return the list of all pages, for an installation without the site."""
+    listed = "\n".join(
+        f'<tr><td><a href="/docs/{page.name}.md">{escape(page.title)}</a></td>'
+        f"<td>{escape(page.summary)}</td></tr>"
+        for page in pages
+    )
+    return _page("vedette: documentation", [f"<h1>Documentation</h1>\n<table>\n{listed}\n</table>"])
 
 
 def index_page(document: dict[str, Any]) -> str:

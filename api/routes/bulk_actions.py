@@ -188,7 +188,7 @@ async def _answer_forecast(services: Services, body: BulkActionBody, wish: Wish)
     action_id = new_id()
     chosen = await _choose(services, body, wish.account_id, action_id)
     credits_max: int | None = 0
-    if body.action == "retry":
+    if body.action == "retry" and services.settings.charges:
         async with services.database.connection() as connection:
             credits_max = await find_highest_cost(connection, chosen, body.version)
     confirm = confirmations.make_confirmation(services.keyring, action_id, wish)

@@ -42,7 +42,8 @@ _LLMS = """# vedette
 - [auth.md]({address}/auth.md): get, use and revoke an API key; endpoints, prices, limits, errors; MCP
 - [OpenAPI]({address}/openapi.json): every operation with its bodies, answers and errors
 - [Schema of workflows]({address}/docs/workflow.schema.json): JSON Schema of what a workflow may say
-- [API explorer]({address}/docs): the OpenAPI document for people
+- [Documentation for people]({address}/docs/): the same pages, with a search
+- [API explorer]({address}/docs/api): the OpenAPI document, to be tried
 
 ## Documentation
 
@@ -67,7 +68,7 @@ class Index(View):
                     "mcp": f"{_EXAMPLE}/mcp",
                     "auth": f"{_EXAMPLE}/auth.md",
                     "llms": f"{_EXAMPLE}/llms.txt",
-                    "docs": f"{_EXAMPLE}/docs",
+                    "docs": f"{_EXAMPLE}/docs/",
                     "openapi": f"{_EXAMPLE}/openapi.json",
                     "health": f"{_EXAMPLE}/readyz",
                 }
@@ -81,7 +82,7 @@ class Index(View):
     mcp: str = Field(description="The MCP server (Streamable HTTP).")
     auth: str = Field(description="How to get and use a credential, in Markdown.")
     llms: str = Field(description="The list of the pages of the documentation, for agents.")
-    docs: str = Field(description="The API for people.")
+    docs: str = Field(description="The documentation for people.")
     openapi: str = Field(description="The OpenAPI document.")
     health: str = Field(description="Whether every part of the service works.")
 
@@ -134,7 +135,7 @@ async def get_index(request: Request) -> Response:
         mcp=f"{address}/mcp",
         auth=f"{address}/auth.md",
         llms=f"{address}/llms.txt",
-        docs=f"{address}/docs",
+        docs=f"{address}/docs/",
         openapi=f"{address}/openapi.json",
         health=f"{address}/readyz",
     )

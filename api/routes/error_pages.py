@@ -33,6 +33,7 @@ _HTML = """<!doctype html>
 <p>{cause}</p>
 <h2>Remedy</h2>
 <p>{remedy}</p>
+<p>{more}</p>
 <h2>Example</h2>
 <pre>{example}</pre>
 </html>
@@ -49,6 +50,8 @@ _MARKDOWN = """# {code}
 
 {remedy}
 
+{more}
+
 ## Example
 
 ```json
@@ -64,6 +67,7 @@ class ErrorPage(BaseModel):
     place: str = Field(description="Where clients meet it.")
     cause: str = Field(description="Why it comes.")
     remedy: str = Field(description="What to do about it.")
+    read: str | None = Field(description="The paragraph of the documentation that says more, or null.")
     example: dict[str, Any] = Field(description="The JSON in which it stands.")
 
 
@@ -91,9 +95,12 @@ async def get_error_page(code: str, request: Request) -> Response:
     if media_type == "application/json":
         content = page.model_dump_json()
     elif media_type == "text/markdown":
-        content = _MARKDOWN.format(**_texts(page))
+        more = f"More: {page.read}" if page.read else ""
+        content = _MARKDOWN.format(**_texts(page), more=more)
     else:
-        content = _HTML.format(**{name: _marked_up(text) for name, text in _texts(page).items()})
+        more = f'<a href="{escape(page.read)}">More about this</a>' if page.read else ""
+        shown = {name: _marked_up(text) for name, text in _texts(page).items()}
+        content = _HTML.format(**shown, more=more)
     return Response(content, media_type=media_type, headers={"Vary": "Accept"})
 
 
@@ -102,12 +109,15 @@ def _page(entry: Entry, address: str) -> ErrorPage:
     return ErrorPage(
         **entry.model_dump(include={"code", "cause", "remedy"}),
         place=place,
+        read=f"{address}/docs/{entry.read}" if entry.read else None,
         example=example_of(entry, address),
     )
 
 
 def _texts(page: ErrorPage) -> dict[str, str]:
-    return page.model_dump() | {"example": orjson.dumps(page.example, option=orjson.OPT_INDENT_2).decode()}
+    return page.model_dump(exclude={"read"}) | {
+        "example": orjson.dumps(page.example, option=orjson.OPT_INDENT_2).decode()
+    }
 
 
 def _marked_up(text: str) -> str:

@@ -265,7 +265,10 @@ async def run_monitor(
     """
     claim = claim_of(request)
     async with services.database.transaction() as connection:
-        started = await runs.start(connection, caller.account_id, id, claim.id if claim else None)
+        started = await runs.start(
+            connection, caller.account_id, id, claim.id if claim else None,
+            is_charged=services.settings.charges,
+        )  # fmt: skip
     services.notifier.notify(monitors.CHANGED_CHANNEL)
     response.headers["Location"] = f"{request.url.path}s/{started.run_id}"
     return MonitorRunStarted(

@@ -89,7 +89,8 @@ class GivenJob:
             upload = await open_csv(pool, account_id, body.type, self._form.chunks(), body.column)
         asked = services.lookups.select_sources(body.type, self._fields)
         left_out = [source.spec.name for source in asked.left_out]
-        new = NewJob(body.type, body.name, self._fields, upload.header, price_of(body.type), left_out)
+        price = price_of(body.type) if services.settings.charges else 0
+        new = NewJob(body.type, body.name, self._fields, upload.header, price, left_out)
         return new, upload
 
 

@@ -115,6 +115,12 @@ async def get_funds(connection: Connection, account_id: UUID, reference: str) ->
     return Funds(**row)
 
 
+async def has_hold(connection: Connection, reference: str) -> bool:
+    """Return whether credits were held for the work with this reference."""
+    cursor = await connection.execute("select from credit_holds where reference = %s", (reference,))
+    return await cursor.fetchone() is not None
+
+
 async def list_entries(
     connection: Connection, account_id: UUID, *, before: int | None = None, limit: int = 20
 ) -> tuple[list[EntryView], int | None]:

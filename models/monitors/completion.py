@@ -10,7 +10,7 @@ import orjson
 
 from database import Connection
 from metrics import Tally
-from models.credits import credits
+from models.credits import credits, ledger
 from models.credits.credits import Booking
 from models.errors import NotFound
 from models.events import event_triggers, events
@@ -123,10 +123,9 @@ async def _end(
     )
     found = Tally(run["account_id"], "changes", str(run["monitor_id"]), "", ended["changes_detected"])
     await entries.add(connection, [found] if found.amount else [])
-    what = "Targets of which something was heard"
-    await credits.settle(
-        connection, Booking(run["account_id"], ended["heard_records"], hold_reference(run["id"]), what)
-    )
+    reference, what = hold_reference(run["id"]), "Targets of which something was heard"
+    if await ledger.has_hold(connection, reference):
+        await credits.settle(connection, Booking(run["account_id"], ended["heard_records"], reference, what))
     return ended
 
 

@@ -138,7 +138,7 @@ class TargetResult:
         baseline, content_hash: None if they have not changed.
         data: None if the answer of the run before still holds.
         forgotten: whether its baseline must be deleted.
-        heard: whether a source of a tracked field has answered; then a credit is charged.
+        heard: whether a source of a tracked field has answered; then a credit is charged, if any are held.
         silent: the sources of tracked fields that were not heard; None if all were.
         first_heard: first findings, apart from changes; None if there are none.
         unheard: whether a source over its limit was not heard: the next run begins with such targets.
@@ -294,7 +294,9 @@ with given as materialized (
 )
 update monitor_runs r set processed_records = processed_records + c.processed,
   failed_records = failed_records + c.failed, changes_detected = changes_detected + c.changed,
-  heard_records = heard_records + c.heard, targets_partial = targets_partial + c.partial,
+  heard_records = heard_records + case when exists (
+    select from credit_holds h where h.reference = 'monitor-run/' || r.id::text) then c.heard else 0 end,
+  targets_partial = targets_partial + c.partial,
   first_heard_records = first_heard_records + c.first_heard, resumes_at = null
 from counted c where r.id = c.run_id
 """

@@ -110,7 +110,12 @@ class AcceptedRun(NamedTuple):
 
 
 async def start(
-    connection: Connection, account_id: UUID, monitor_id: UUID, run_id: UUID | None = None
+    connection: Connection,
+    account_id: UUID,
+    monitor_id: UUID,
+    run_id: UUID | None = None,
+    *,
+    is_charged: bool = True,
 ) -> AcceptedRun:
     """Accept a manual run; call it in a transaction. Notify `monitors.CHANGED_CHANNEL` after the commit.
 
@@ -121,6 +126,7 @@ async def start(
         account_id: the owner.
         monitor_id: the monitor.
         run_id: the id for it, made at the first attempt: if this run exists, it is returned.
+        is_charged: whether the run costs credits.
 
     Raises:
         NotFound: the monitor is unknown, or another account's.
@@ -135,11 +141,11 @@ async def start(
         )
         if found := await cursor.fetchone():
             return AcceptedRun(run_id, found["total_records"])
-    return await _accept(connection, locked, "manual", run_id)
+    return await _accept(connection, locked, "manual", run_id, is_charged=is_charged)
 
 
 async def start_due(
-    connection: Connection, monitor_id: UUID, come: datetime | None = None
+    connection: Connection, monitor_id: UUID, come: datetime | None = None, *, is_charged: bool = True
 ) -> RunEffects | None:
     """Accept the run of a monitor that is due; call it in a transaction, and notify as for `start`.
 
@@ -151,6 +157,7 @@ async def start_due(
         connection: inside a transaction.
         monitor_id: the monitor; nothing happens if it is not due.
         come: the current time of its Schedule, whose clock may be ahead of the database's.
+        is_charged: whether the run costs credits.
 
     Returns:
         The effects of a run that failed at once; None if there is none.
@@ -174,17 +181,17 @@ async def start_due(
     try:
         # A savepoint: if the run cannot begin, only its own changes are undone.
         async with connection.transaction():
-            await _accept(connection, locked, "schedule", ends_by=following)
+            await _accept(connection, locked, "schedule", ends_by=following, is_charged=is_charged)
     except (Conflict, InsufficientCredits) as error:
         return await _fail(connection, row, error)
     return None
 
 
-async def start_next(connection: Connection, run_id: UUID) -> RunEffects | None:
+async def start_next(connection: Connection, run_id: UUID, *, is_charged: bool = True) -> RunEffects | None:
     """Accept the run that became due while this one came to its end, if any; as `start_due`."""
     cursor = await connection.execute("select monitor_id from monitor_runs where id = %s", (run_id,))
     row = await cursor.fetchone()
-    return None if row is None else await start_due(connection, row["monitor_id"])
+    return None if row is None else await start_due(connection, row["monitor_id"], is_charged=is_charged)
 
 
 async def _is_ending(connection: Connection, run_id: UUID | None, come: datetime | None) -> bool:
@@ -202,6 +209,8 @@ async def _accept(
     trigger: RunTrigger,
     run_id: UUID | None = None,
     ends_by: datetime | None = None,
+    *,
+    is_charged: bool,
 ) -> AcceptedRun:
     row = locked.row
     if row["run_id"] is not None:
@@ -219,9 +228,9 @@ async def _accept(
     await connection.execute(
         "update monitors set run_id = %s, runs = runs + 1 where id = %s", (run_id, row["id"])
     )
-    await credits.hold(
-        connection, Booking(row["account_id"], total, hold_reference(run_id), f"Monitor {row['name']}")
-    )
+    if is_charged:
+        booking = Booking(row["account_id"], total, hold_reference(run_id), f"Monitor {row['name']}")
+        await credits.hold(connection, booking)
     return AcceptedRun(run_id, total)
 
 

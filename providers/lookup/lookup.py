@@ -82,7 +82,8 @@ class Lookups:
         """Prepare the lookups of this process.
 
         Args:
-            settings: which sources are enabled, their keys and addresses, and whether all lookups stay local.
+            settings: which sources are enabled, their keys and addresses, whether all lookups stay local, and
+                whether they cost credits.
             database: stores the answers and limits that all processes share.
             keyring: seals the stored answers.
             outbound: the HTTP clients of the sources; already open.
@@ -92,6 +93,8 @@ class Lookups:
         self._database = database
         self.billing = LookupBilling(database, keyring)
         self.events = LookupEvents(database)
+        if not settings.charges:
+            kinds = {name: kind.without_price() for name, kind in kinds.items()}
         self._kinds = kinds
         self._datasets = Datasets(settings.data)
         self._types = {
@@ -174,6 +177,15 @@ class Lookups:
         if emit is not None:
             await emit(result)
         return result
+
+    @property
+    def charges(self) -> bool:
+        """Return whether lookups cost credits here."""
+        return self._settings.charges
+
+    def get_price(self, kind: str) -> int:
+        """Return the most credits that an answer of a kind can cost here."""
+        return self._kinds[kind].price
 
     def network_of(self, address: str) -> str:
         """Return the network and country of an address from local data, `AS15169 US`, or else the address."""

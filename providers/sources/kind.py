@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any
@@ -135,6 +135,10 @@ class Kind:
     cut: Callable[[Fields, int, int | None], Fields] = whole
     compare: Callable[[Mapping[str, Fields]], Fields] = no_comparison
     block: int = 0
+
+    def without_price(self) -> Kind:
+        """Return the same kind, whose answers cost nothing."""
+        return replace(self, price=0, cost=free)
 
     @cached_property
     def judged_fields(self) -> frozenset[str]:

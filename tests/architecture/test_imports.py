@@ -195,7 +195,9 @@ def test_all_modules_and_packages_are_installed() -> None:
     assert setuptools["py-modules"] == sorted(path.stem for path in ROOT.glob("*.py"))
     folders = {path.parent.relative_to(ROOT) for path in ROOT.glob("[a-z]*/**/__init__.py")}
     packages = {
-        ".".join(folder.parts) for folder in folders if folder.parts[0] not in ("tests", "bench", "supply")
+        ".".join(folder.parts)
+        for folder in folders
+        if folder.parts[0] not in ("tests", "bench", "supply", "docsite")
     }
     assert set(setuptools["packages"]) == packages
 

@@ -152,11 +152,12 @@ def test_the_configuration_of_mcp_clients_has_url_and_header() -> None:
     ("environ", "told"),
     [
         ({"VEDETTE_SIGNUP_CREDITS": "2500"}, "A new account has 2,500 credits."),
+        ({"VEDETTE_CREDITS": "off"}, "Credits are switched off here: every price below is 0."),
         ({"VEDETTE_SESSION_HOURS": "3"}, "A session ends after 3 hours."),
         ({"VEDETTE_LIMIT_IP": "7/30"}, "| `/api/agent/ip`, of an account | 7 in 30 s |"),
         ({"VEDETTE_LIMIT_INGEST": "off"}, "| events at an ingest URL, of a workflow | no limit |"),
     ],
-    ids=["credits", "session", "limit", "no limit"],
+    ids=["credits", "no credits", "session", "limit", "no limit"],
 )
 def test_it_tells_the_settings_in_force(environ: dict[str, str], told: str) -> None:
     assert told in page_of(**environ)

@@ -25,6 +25,7 @@ SHOWN_RECEIVER = "127.0.0.1:9000"
 _EXECUTED = ("sh", "python", "js")
 _SETTINGS = ("VEDETTE_", "DATABASE_URL", "TEMPORAL_", "SUPERVISOR_")
 _SENT = re.compile(r"(POST|PUT|PATCH|DELETE) (/\S+)")
+_CALLED = re.compile(r"tool (\w+)")
 _COMMENT = re.compile(r"\s+#\s.*$")
 
 
@@ -126,6 +127,8 @@ class Reader:
             self._compare(block)
         elif block.language == "json" and (sent := _SENT.fullmatch(block.role)):
             await self._send(block, sent[1], sent[2])
+        elif block.language == "json" and (called := _CALLED.fullmatch(block.role)):
+            await self._call_tool(block, called[1])
         elif block.language == "json" and block.role:
             await self._check_instance(block)
         elif block.language in ("json", "yaml") and not block.role:
@@ -192,6 +195,20 @@ class Reader:
             said = f"{method} {path} answers {response.status_code}: {response.text}"
             raise BlockFailed(f"{block.place}: {said}")
         self._outputs = [response.text]
+
+    async def _call_tool(self, block: Block, name: str) -> None:
+        """Call a tool as an agent does: it has to give an answer."""
+        if not block.adjoins:
+            self._outputs = []
+        params = {"name": name, "arguments": self._parsed(block)}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
+        async with self._client() as client:
+            response = await client.post("/mcp", json=message, headers=headers)
+        said = json.loads(response.text.partition("data: ")[2] or response.text)
+        if "result" not in said or said["result"].get("isError"):
+            raise BlockFailed(f"{block.place}: the tool {name} was refused:\n{response.text}")
+        self._outputs.append(json.dumps(said["result"].get("structuredContent")))
 
     def _client(self) -> httpx.AsyncClient:
         headers = {"x-api-key": self.account.api_key}

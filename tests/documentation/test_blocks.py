@@ -4,6 +4,7 @@
 ```json answer            is compared with what the blocks just above wrote; `…` stands for what is left out
 ```text output            its lines are among those that the blocks just above wrote
 ```json POST /api/lists   is sent, and has to be accepted
+```json tool lookup_ip    is the arguments of a tool at /mcp, which is called
 ```json Problem           is an instance of this schema of /openapi.json
 ```json, ```yaml          are workflows, steps or triggers without a fault
 ```mermaid                is drawn from the code: see test_diagrams.py
@@ -72,6 +73,8 @@ TRUE = {
     "the refusal that is shown":
         '```sh\ncurl -s "$VEDETTE_URL/api/credits"\n```\n```json answer\n{"code": "not_authenticated"}\n```',
     "a body that is accepted": '```json POST /api/agent/ip\n{"ip": "8.8.8.8"}\n```',
+    "a tool that answers":
+        '```json tool lookup_ip\n{"ip": "8.8.8.8"}\n```\n```json answer\n{"ip_address": "8.8.8.8"}\n```',
     "an instance of a schema": '```json FieldProblem\n{"pointer": "/ip", "code": "a", "message": "b"}\n```',
     "a workflow in YAML":
         "```yaml\nname: example\nsteps:\n  - {id: a, type: delay, config: {seconds: 1}}\n```",
@@ -90,6 +93,8 @@ FALSE = {
     "an answer of nothing": "```json answer\n{}\n```",
     "a line that was not written": "```sh\nseq 9\n```\n```text output\n10\n```",
     "a body that is refused": '```json POST /api/agent/ip\n{"ip": "nonsense"}\n```',
+    "a tool that is refused": '```json tool lookup_ip\n{"ip": "nonsense"}\n```',
+    "a tool that there is not": "```json tool nothing\n{}\n```",
     "another schema": '```json FieldProblem\n{}\n```',
     "an unknown schema": '```json Nothing\n{}\n```',
     "a workflow with a fault": '```json\n{"name": "example", "steps": [{"id": "a", "type": "delay"}]}\n```',

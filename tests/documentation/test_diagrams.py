@@ -127,3 +127,8 @@ def test_each_hop_of_a_sequence_is_a_function_of_the_code() -> None:
     assert len(SEQUENCES) == 3
     known = functions_of_the_code()
     assert {name for block in SEQUENCES for name in diagrams.called(block)} - known == set()
+
+
+def test_the_states_of_a_run_that_users_see_are_drawn_in_the_concepts() -> None:
+    [drawing] = diagrams.of_kind("docs/concepts.md", "stateDiagram-v2")
+    assert diagrams.states(drawing).names == set(get_args(RunStatus))

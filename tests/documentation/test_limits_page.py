@@ -79,7 +79,7 @@ def price(*kinds: str) -> str:
 
 # Section → row → the bound; a row may say more behind it.
 BOUNDS: dict[str, dict[str, str]] = {
-    "Requests in a time": {
+    "Rate limits": {
         "IP lookups of an account": rate(DEFAULTS.limit_ip),
         "breach checks of an account": rate(DEFAULTS.limit_breaches),
         "other lookups of an account": rate(DEFAULTS.limit_lookups),
@@ -131,7 +131,7 @@ BOUNDS: dict[str, dict[str, str]] = {
         "text of a dark-web search": f"{darkweb._SHORTEST} to {darkweb._LONGEST} characters",
         "name of a company": f"{identity._SHORTEST} to {identity._LONGEST} characters",
     },
-    "Many at once": {
+    "Bulk searches, jobs and files": {
         "queries of a bulk search": f"{schema(bulk.WebQueries, 'queries')['maxItems']}",
         "addresses of a bulk lookup": f"{schema(bulk.Emails, 'emails')['maxItems']:,}",
         "rows of a bulk job": f"{job_bodies.MAX_TARGETS:,}",
@@ -164,7 +164,7 @@ BOUNDS: dict[str, dict[str, str]] = {
         "changed targets in an event": f"{completion.SHOWN_CHANGES}, and {completion.SENT_BYTES // KIB} KiB",
         "retention of a monitor": f"1 to {schema(monitor_bodies.RetentionDays)['maximum']:,} days",
     },
-    "Of an account": {
+    "Account": {
         "workflows": f"{DEFAULTS.max_workflows:,}",
         "unfinished runs": f"{DEFAULTS.max_unfinished_runs:,}",
         "unfinished runs below one run that runs workflows": f"{DEFAULTS.max_descendants:,}",
@@ -235,11 +235,11 @@ BOUNDS: dict[str, dict[str, str]] = {
         "keys of an account": f"{keys.MAX_KEYS:,}",
         "session": f"{DEFAULTS.session_hours} hours",
     },
-    "Tools of agents": {
+    "Tools of agents (MCP)": {
         "answer": size(answers.MAX_BYTES),
         "`wait_seconds`": f"{toolbox.MAX_WAIT_SECONDS} s",
     },
-    "What is kept": {
+    "Retention": {
         "runs, batches, jobs, events and deliveries": f"{DEFAULTS.retention_days} days",
         "runs of a monitor": "the same, or its own `retention_days`",
         "answers of sources": f"{min(TTLS) / 60:.0f} minutes to {max(TTLS) / DAY:.0f} days",

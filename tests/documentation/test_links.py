@@ -93,3 +93,14 @@ def test_a_page_has_one_title_and_begins_with_it(page: str) -> None:
     text = text_of(ROOT / page)
     assert text.startswith("# ")
     assert len(re.findall("^# ", text, re.MULTILINE)) == 1
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if re.fullmatch(r"docs/[\w-]+\.md", page)])
+def test_a_page_begins_with_what_it_is_for_and_for_whom(page: str) -> None:
+    opening = text_of(ROOT / page).split("\n\n")[1].replace("\n", " ")
+    assert re.match(r"(After this page|This page lists|You can) ", opening), opening
+    assert "It is for " in opening
+
+
+def test_the_readme_is_read_in_minutes() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from api.http.catalogue import CATALOGUE, page
+from services import documentation
 from settings import Settings
 from tests.api_server import Api, running
 
@@ -135,6 +136,22 @@ async def test_every_code_has_a_page_with_cause_remedy_and_example(api: Api, cod
     assert {code, entry.example} <= set(strings_in(json.loads(unescape(example))))
 
 
+def test_the_paragraph_that_an_entry_names_is_there() -> None:
+    for code, entry in CATALOGUE.items():
+        if entry.read:
+            name, _, anchor = entry.read.partition("#")
+            assert documentation.read_page(name, anchor or None) is not None, f"{code}: {entry.read}"
+
+
+async def test_a_page_leads_to_the_paragraph_that_says_more(api: Api) -> None:
+    path, read = "/errors/insufficient_credits", CATALOGUE["insufficient_credits"].read
+    address = f"{api.services.settings.address}/docs/{read}"
+    assert f'<a href="{address}">' in (await api.http.get(path, headers={"accept": "text/html"})).text
+    assert f"\nMore: {address}\n" in (await api.http.get(path, headers={"accept": "text/markdown"})).text
+    page = (await api.http.get(path, headers={"accept": "application/json"})).json()
+    assert page["read"] == address
+
+
 async def test_the_page_comes_as_json_or_markdown_for_those_who_ask(api: Api) -> None:
     forms = {
         media_type: await api.http.get("/errors/insufficient_credits", headers={"accept": media_type})
@@ -178,4 +195,4 @@ async def test_a_page_may_load_and_run_nothing(api: Api) -> None:
     page = await api.http.get("/errors/not_found")
     assert closed(page)
     assert page.headers["x-content-type-options"] == "nosniff"
-    assert not re.search(r"<(script|style|link|img)|style=|href=|src=", page.text)
+    assert not re.search(r"<(script|style|link|img)|style=|(?<!<a )href=|src=", page.text)

@@ -47,3 +47,14 @@ async def test_what_a_run_by_request_has_found_is_read_by_request(
         file = (await person.key.get(f"{run}/results/download")).text
         assert [line.split(",")[:2] for line in file.splitlines()[1:]] == [[one, "true"] for one in targets]
         assert (await given(person.key, "/api/credits"))["balance"] == 4
+
+
+async def test_without_credits_a_run_goes_to_its_end_and_says_0(
+    watching_settings: Settings, notifier: Notifier, scanner: Scanner
+) -> None:
+    async with running(watching_settings, local_only=False, credits="off") as api:
+        person = await api.person(credits=0)
+        monitor_id = (await create(person.key, monitor_type="ip", targets=addresses(3)))["id"]
+        run = await given(person.key, await ended(person, monitor_id))
+        assert (run["status"], run["processed_records"], run["credits_used"]) == ("completed", 3, 0)
+        assert (await given(person.key, "/api/credits/ledger"))["entries"] == []

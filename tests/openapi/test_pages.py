@@ -1,4 +1,4 @@
-"""The pages at /docs: from our own files alone, under a policy that lets nothing else in."""
+"""The pages at /docs/api and /docs/reference: from our own files alone, under a closed policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from api.http.openapi_texts import TAGS
 from tests.api_server import Api
 
-PAGES = ["/docs", "/docs/reference", *(f"/docs/reference/{tag}" for tag in TAGS)]
+PAGES = ["/docs/api", "/docs/reference", *(f"/docs/reference/{tag}" for tag in TAGS)]
 ASSETS = ["swagger-ui-bundle.js", "swagger-ui.css", "start.js", "style.css"]
 
 
@@ -62,7 +62,7 @@ async def test_the_policy_of_a_page_names_no_other_host(api: Api, path: str) -> 
     assert {word for words in directives.values() for word in words.split()} <= {
         "'none'", "'self'", "data:", "'unsafe-inline'",
     }  # fmt: skip
-    scripts = {"/docs": "'self'"}
+    scripts = {"/docs/api": "'self'"}
     assert directives.get("script-src") == scripts.get(path)
 
 
@@ -84,8 +84,8 @@ async def test_nothing_else_can_be_had(api: Api, path: str) -> None:
 
 
 async def test_the_first_page_leads_to_the_other_ways_to_read(api: Api) -> None:
-    page = Loaded((await api.http.get("/docs")).text)
-    assert {"/docs/reference", "/auth.md", "/llms.txt", "/openapi.json"} <= set(page.links)
+    page = Loaded((await api.http.get("/docs/api")).text)
+    assert {"/docs/", "/docs/reference", "/auth.md", "/llms.txt", "/openapi.json"} <= set(page.links)
 
 
 async def test_the_reference_leads_to_every_operation_and_names_each_field(api: Api) -> None:

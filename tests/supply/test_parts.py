@@ -16,7 +16,7 @@ from embedded import temporal_binary
 from embedded.cluster import MAJOR
 from supply import __main__, vulnerabilities
 from supply.licences import find_licence, find_refused
-from supply.locks import DEVELOPMENT, EXPORT, GENERATOR, ROOT, RUNTIME, Pin, read_pins
+from supply.locks import DEVELOPMENT, DOCUMENTATION, EXPORT, GENERATOR, ROOT, RUNTIME, Pin, read_pins
 from supply.parts import list_parts
 from supply.vulnerabilities import ServiceSilent, read_answer
 
@@ -69,11 +69,16 @@ def test_the_lock_for_development_has_all_that_is_locked_for_the_service(lock: P
 
 
 def test_the_list_has_each_lock_that_the_image_installs() -> None:
-    installed = set(re.findall(r"-r (\S+\.lock)", (ROOT / "Dockerfile").read_text()))
-    assert installed == {RUNTIME.name, EXPORT.name}
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    installed = set(re.findall(r"-r (\S+\.lock)", dockerfile))
+    assert installed == {RUNTIME.name, EXPORT.name, DOCUMENTATION.name}
+    # What builds the site stays behind: the image has the site's files alone.
+    assert re.findall(r"^COPY --from=docs (.+)$", dockerfile, re.MULTILINE) == [
+        "/app/dist/docs /app/dist/docs"
+    ]
 
 
-@pytest.mark.parametrize("lock", [DEVELOPMENT, GENERATOR], ids=lambda path: path.name)
+@pytest.mark.parametrize("lock", [DEVELOPMENT, DOCUMENTATION, GENERATOR], ids=lambda path: path.name)
 def test_the_tool_that_knows_vulnerabilities_reads_each_lock(lock: Path) -> None:
     command = [*vulnerabilities.COMMAND, f"--requirement={lock}", "--dry-run"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -46,7 +46,7 @@ class Receiver:
 
 def block(language: str) -> str:
     """The one code block in this language below "Verifying"."""
-    section = PAGE.partition("\n## Verifying\n")[2].partition("\n## ")[0]
+    section = PAGE.partition("\n## Verify a signature\n")[2].partition("\n## ")[0]
     (code,) = re.findall(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     return code
 

@@ -23,5 +23,5 @@ export function Page({ query }) {
             )}</tbody></table></div>
           <p class="pages">${page > 1 && html`<button type="button" onClick=${() => setQuery({ page: String(page - 1) })}>Before</button>`}
             ${page * ROWS < found.total && html`<button type="button" onClick=${() => setQuery({ page: String(page + 1) })}>Next</button>`} <span class="quiet">${count(found.total)} in all</span></p>`
-        : html`<${Empty} title="No workflows yet"><p><a href="/docs/workflows.md" target="_blank">What a workflow is</a>; <a href="/docs/templates.md" target="_blank">templates</a> to begin with.</p><//>`}<//>`;
+        : html`<${Empty} title="No workflows yet"><p><a href="/docs/workflows" target="_blank">What a workflow is</a>; <a href="/docs/templates" target="_blank">templates</a> to begin with.</p><//>`}<//>`;
 }
