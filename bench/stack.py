@@ -36,6 +36,7 @@ UNLIMITED = {
     "VEDETTE_LIMIT_LOGIN": "off",
     "VEDETTE_LIMIT_INGEST": "off",
     "VEDETTE_MAX_INGEST_WAITS": "1000",
+    "VEDETTE_MAX_WORKFLOWS": "100000",
 }
 """Settings without limits."""
 
