@@ -32,13 +32,13 @@ export function ago(at, now = Date.now()) {
 export const localTime = (at) =>
   new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
-/** Return a moment in the browser's zone as an axis tells it: a day at its beginning, else a time. @param {number} seconds */
-export function shortTime(seconds) {
+/** Return a moment in the browser's zone as an axis tells it: a day at its beginning, else a time. @param {number} seconds @param {number} step of the axis */
+export function shortTime(seconds, step) {
   const at = new Date(seconds * 1000);
   const isDay = at.getHours() === 0 && at.getMinutes() === 0 && at.getSeconds() === 0;
   return isDay
     ? at.toLocaleDateString(undefined, { day: "numeric", month: "short" })
-    : at.toLocaleTimeString(undefined, { timeStyle: "short" });
+    : at.toLocaleTimeString(undefined, { timeStyle: step < 60 ? "medium" : "short" });
 }
 
 /** Return a moment in UTC. @param {string} at */

@@ -49,6 +49,9 @@ export function Series({ label, unit, points, colour, bars = false }) {
     </details></figure>`;
 }
 
+/** @param {uPlot} _plot @param {number[]} ticks @param {number} _axis @param {number} _space @param {number} step seconds */
+const showTimes = (_plot, ticks, _axis, _space, step) => ticks.map((tick) => shortTime(tick, step));
+
 /** @param {string} colour @param {boolean} bars @param {(plot: uPlot) => void} show */
 function optionsOf(colour, bars, show) {
   const style = getComputedStyle(document.documentElement);
@@ -59,7 +62,7 @@ function optionsOf(colour, bars, show) {
     cursor: { y: false, drag: { x: false, y: false } },
     hooks: { setCursor: [show] },
     scales: { y: { range: (/** @type {uPlot} */ _, /** @type {number} */ least, /** @type {number} */ most) => [bars ? 0 : least - 1, Math.max(most, least + 1) + (bars ? 0 : 1)] } },
-    axes: [{ ...axis, values: (/** @type {uPlot} */ _, /** @type {number[]} */ ticks) => ticks.map(shortTime) }, { ...axis, size: bars ? 45 : 70, incrs: [1, 2, 5, 10, 20, 50, 100, 1000, 10_000, 100_000, 1_000_000], values: (/** @type {uPlot} */ _, /** @type {number[]} */ ticks) => ticks.map(count) }],
+    axes: [{ ...axis, values: showTimes }, { ...axis, size: bars ? 45 : 70, incrs: [1, 2, 5, 10, 20, 50, 100, 1000, 10_000, 100_000, 1_000_000], values: (/** @type {uPlot} */ _, /** @type {number[]} */ ticks) => ticks.map(count) }],
     series: [{}, { stroke: ink(colour), width: bars ? 0 : 2, fill: bars ? ink(colour) : undefined, points: { show: false },
       paths: bars ? uPlot.paths.bars({ size: [0.8, 40] }) : uPlot.paths.stepped({ align: 1 }) }],
   };
