@@ -27,6 +27,8 @@ SHELL_NOT_RUN: dict[str, str] = {
 # Pages whose blocks other tests run.
 RUN_ELSEWHERE: dict[str, str] = {
     "docs/deploy.md": "tests/topology runs each block on a machine of its own",
+    "docs/recipes/own-postgres-and-temporal.md": "test_recipe_own_servers.py runs each block",
+    "docs/recipes/tls-proxy.md": "test_recipe_proxy.py starts these proxies before an API",
     "docs/recipes/verify-webhooks.md": "test_recipe_verifiers.py builds and runs each program",
 }
 
