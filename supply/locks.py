@@ -18,6 +18,8 @@ DOCUMENTATION = ROOT / "requirements-docs.lock"
 """The packages that build the site of the documentation, in an environment of their own."""
 
 GENERATOR = ROOT / "tests" / "openapi" / "openapi-python-client.lock"
+ANALYSIS = ROOT / "tests" / "documentation" / "analysis.lock"
+"""The packages with which a recipe reads results."""
 
 _PIN = re.compile(r"^([\w.-]+)==(\S+)(?: ; (.+?))? \\$((?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?$)+)", re.M)
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from supply.locks import DEVELOPMENT, DOCUMENTATION, GENERATOR, read_pins
+from supply.locks import ANALYSIS, DEVELOPMENT, DOCUMENTATION, GENERATOR, read_pins
 
 _SECONDS = 600
 COMMAND = (
@@ -35,7 +35,7 @@ def find_vulnerabilities() -> list[str]:
         probe.write_text(f"{first.name}=={first.version}\n")
         _ask(probe)
     # One by one: in one question pip-audit refuses a package with two versions.
-    return sorted({*_ask(DEVELOPMENT), *_ask(DOCUMENTATION), *_ask(GENERATOR)})
+    return sorted({*_ask(DEVELOPMENT), *_ask(DOCUMENTATION), *_ask(GENERATOR), *_ask(ANALYSIS)})
 
 
 def _ask(file: Path) -> list[str]:

@@ -43,6 +43,19 @@ def made_once(lock: Path, make: Callable[[Path], None]) -> Path:
     return folder
 
 
+def python_packages(lock: Path) -> Path:
+    """A virtual environment with the packages of a lock file; `bin/python` is its interpreter."""
+
+    def make(folder: Path) -> None:
+        run(sys.executable, "-m", "venv", "--without-pip", folder)
+        run(
+            sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet",
+            "--disable-pip-version-check", "--require-hashes", "--requirement", lock,
+        )  # fmt: skip
+
+    return made_once(lock, make)
+
+
 def npm_packages(lock: Path) -> Path:
     """The `node_modules` that a package-lock.json names. Without npm the test skips."""
     if shutil.which("npm") is None:

@@ -27,6 +27,9 @@ SHELL_NOT_RUN: dict[str, str] = {
 # Pages whose blocks other tests run.
 RUN_ELSEWHERE: dict[str, str] = {
     "docs/deploy.md": "tests/topology runs each block on a machine of its own",
+    "docs/recipes/own-postgres-and-temporal.md": "test_recipe_own_servers.py runs each block",
+    "docs/recipes/tls-proxy.md": "test_recipe_proxy.py starts these proxies before an API",
+    "docs/recipes/verify-webhooks.md": "test_recipe_verifiers.py builds and runs each program",
 }
 
 # Blocks: page, language and first line (with single spaces between its words).
@@ -49,6 +52,10 @@ NOT_RUN: dict[tuple[str, str, str], str] = {
     ("docs/mcp.md", "json", "{"): "settings of an MCP client, which is no part of this",
     ("docs/expressions.md", "json", "{"): "data; tests/language/test_expression_page.py reads it",
     ("docs/adding-a-source.md", "json", "{"): "a fixture: test_adding_a_source_page.py compares it",
+    ("docs/recipes/results-to-pandas-duckdb-siem.md", "python", "import pandas"):
+        "test_recipe_tables.py runs it with a pandas of its own",
+    ("docs/recipes/results-to-pandas-duckdb-siem.md", "python", "import duckdb"):
+        "test_recipe_tables.py runs it with a DuckDB of its own",
     ("docs/webhooks.md", "python", "import base64"): "a receiver: test_verifying_page.py runs it",
     ("docs/webhooks.md", "js", 'import crypto from "node:crypto";'): "a receiver: test_verifying_page.py",
     ("docs/webhooks.md", "go", "package main"): "a receiver: test_verifying_page.py builds and runs it",

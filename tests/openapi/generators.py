@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from tests.pinned_packages import made_once, npm_packages, run
+from tests.pinned_packages import npm_packages, python_packages
 
 HERE = Path(__file__).parent
 TYPESCRIPT = HERE / "typescript"
@@ -16,15 +15,7 @@ PYTHON_LOCK = HERE / "openapi-python-client.lock"
 
 def openapi_python_client() -> Path:
     """A virtual environment with openapi-python-client; `bin/python` is its interpreter."""
-
-    def make(folder: Path) -> None:
-        run(sys.executable, "-m", "venv", "--without-pip", folder)
-        run(
-            sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet",
-            "--disable-pip-version-check", "--require-hashes", "--requirement", PYTHON_LOCK,
-        )  # fmt: skip
-
-    return made_once(PYTHON_LOCK, make)
+    return python_packages(PYTHON_LOCK)
 
 
 def openapi_typescript() -> Path:

@@ -16,7 +16,17 @@ from embedded import temporal_binary
 from embedded.cluster import MAJOR
 from supply import __main__, vulnerabilities
 from supply.licences import find_licence, find_refused
-from supply.locks import DEVELOPMENT, DOCUMENTATION, EXPORT, GENERATOR, ROOT, RUNTIME, Pin, read_pins
+from supply.locks import (
+    ANALYSIS,
+    DEVELOPMENT,
+    DOCUMENTATION,
+    EXPORT,
+    GENERATOR,
+    ROOT,
+    RUNTIME,
+    Pin,
+    read_pins,
+)
 from supply.parts import list_parts
 from supply.vulnerabilities import ServiceSilent, read_answer
 
@@ -78,7 +88,9 @@ def test_the_list_has_each_lock_that_the_image_installs() -> None:
     ]
 
 
-@pytest.mark.parametrize("lock", [DEVELOPMENT, DOCUMENTATION, GENERATOR], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "lock", [DEVELOPMENT, DOCUMENTATION, GENERATOR, ANALYSIS], ids=lambda path: path.name
+)
 def test_the_tool_that_knows_vulnerabilities_reads_each_lock(lock: Path) -> None:
     command = [*vulnerabilities.COMMAND, f"--requirement={lock}", "--dry-run"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
