@@ -45,6 +45,9 @@ _TEMPLATE = "template_vedette"
 _LONGEST = [
     # Of `make test-long`
     ("errors", "test_fuzz.py"), ("benchmarks", "test_benchmarks.py"), ("abuse", "test_abuse.py"),
+    ("dashboard", "test_accessibility.py"), ("dashboard", "test_browser.py"),
+    ("releases", "test_side_by_side.py"), ("dashboard", "test_trouble.py"), ("embedded", "test_backup.py"),
+    ("dashboard", "test_causes.py"), ("documentation", "test_recipe_own_servers.py"),
     ("documentation", "test_blocks.py"), ("embedded", "test_in_flight.py"), ("embedded", "test_as_root.py"),
     ("automations", "test_crash_points.py"), ("embedded", "test_quick_start.py"),
     ("embedded", "test_bad_days.py"), ("docker", "test_in_order.py"), ("openapi", "test_clients.py"),

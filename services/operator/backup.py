@@ -378,6 +378,7 @@ def _derive(passphrase: str, salt: bytes) -> bytes:
 
 
 def _keep_keys(path: Path, keys: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(keys + "\n")
