@@ -21,9 +21,11 @@ _titles: dict[str, str] = {}
 def on_config(config: Any) -> None:
     """Expand `folder/*.md` in the navigation, and make anchors as GitHub makes them."""
     config.mdx_configs["toc"]["slugify"] = slugify
-    for page in Path(config.docs_dir).glob("*.md"):
-        _titles[page.name] = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-    config.nav = [entry for entry in (_expand(entry, Path(config.docs_dir)) for entry in config.nav) if entry]
+    folder = Path(config.docs_dir)
+    for page in (*folder.glob("recipes/*.md"), *folder.glob("*.md")):
+        if page.name != "README.md":
+            _titles[page.name] = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    config.nav = [entry for entry in (_expand(entry, folder) for entry in config.nav) if entry]
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

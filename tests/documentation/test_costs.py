@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from models.lookups.source_quotas import share_of_waiting
 from providers.registry import KINDS
 from providers.sources.base import RemoteSource
 from settings import Rate
@@ -45,3 +46,10 @@ def test_a_row_has_the_limit_the_requests_and_the_share_of_the_source(name: str)
 
 def test_the_text_has_the_credits_of_a_month() -> None:
     assert f"{REQUESTS:,} credits" in SECTION
+
+
+def test_the_text_has_what_the_narrowest_source_answers_in_a_day() -> None:
+    [daily] = [rate for rate in SOURCES["virustotaldomain"] if rate.seconds == 86_400]
+    answered = share_of_waiting(daily)
+    assert answered // 50 == 8
+    assert f"answers {answered} of them: about eight runs a day" in " ".join(SECTION.split())
