@@ -23,6 +23,8 @@ _FOR_BUILDERS = frozenset(
     {"adding-a-source", "architecture", "benchmarks", "debugging", "dependencies", "glossary", "threat-model"}
 )
 _BUILDERS_FOLDER = "decisions/"
+# Recipes say a little of everything: the pages that explain a thing come first.
+_RECIPES_FOLDER = "recipes/"
 
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _BLOCK = re.compile(r"^ {0,3}(```+|~~~+).*?^ {0,3}\1.*?$", re.MULTILINE | re.DOTALL)
@@ -153,7 +155,7 @@ def search(query: str, limit: int = 5) -> list[Hit]:
 
 def _sections(page: str, text: str) -> Iterator[Section]:
     """Split a page at its headings, ignoring fenced blocks."""
-    weight = 0.6 if is_for_builders(page) else 1.0
+    weight = 0.6 if is_for_builders(page) or page.startswith(_RECIPES_FOLDER) else 1.0
     headings: dict[int, str] = {}
     anchors: Counter[str] = Counter()
     anchor, fence = "", ""
