@@ -27,7 +27,9 @@ _MOST_DELAYS, _LONGEST_DELAY = 20, 7 * 24 * 3600
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED|RATE)")
 # Values that can be given as a file, beside the keys of providers.
-_SECRETS = ("DATABASE_URL", "TEMPORAL_API_KEY", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN")
+_SECRETS = (
+    "DATABASE_URL", "TEMPORAL_API_KEY", f"{PREFIX}SECRET_KEY", f"{PREFIX}METRICS_TOKEN", f"{PREFIX}CHAT_KEY",
+)  # fmt: skip
 # Read by commands that use the service over HTTP; no settings of the service.
 _OF_CLIENTS = (f"{PREFIX}URL", f"{PREFIX}API_KEY", f"{PREFIX}API_KEY_FILE")
 
@@ -118,12 +120,22 @@ def _contact(value: object) -> object:
     return value
 
 
+def _model_address(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+        raise ValueError("give the root of an OpenAI-compatible API, such as http://127.0.0.1:11434/v1")
+    return value.rstrip("/")
+
+
 Schedule = Annotated[tuple[float, ...], BeforeValidator(_delays)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_networks)]
 Rates = Annotated[tuple[Rate, ...], BeforeValidator(_rates)]
 Limit = Annotated[Rate | None, BeforeValidator(_rate)]
 Contact = Annotated[str | None, BeforeValidator(_contact)]
+ModelAddress = Annotated[str | None, BeforeValidator(_model_address)]
 
 
 class ProviderSettings(BaseModel, frozen=True):
@@ -188,6 +200,9 @@ class Settings(BaseSettings):
     max_descendants: int = Field(10_000, ge=1)
     max_streams: int = Field(100, ge=1)
     max_ingest_waits: int = Field(100, ge=1)
+    chat_base_url: ModelAddress = None
+    chat_model: str | None = None
+    chat_key: SecretStr | None = None
     providers: dict[str, ProviderSettings] = Field(default_factory=dict[str, ProviderSettings])
 
     @classmethod
@@ -220,6 +235,11 @@ class Settings(BaseSettings):
     def loopback(self) -> bool:
         """Return whether only this machine can reach the service."""
         return self.host in _LOOPBACK and not self.published
+
+    @property
+    def chat_host(self) -> str | None:
+        """The host that the assistant sends to, with its port if one is given; None if no model is set."""
+        return None if self.chat_base_url is None else urlsplit(self.chat_base_url).netloc
 
     @property
     def signup_open(self) -> bool:
@@ -308,7 +328,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     except ValidationError as error:
         lines = [_complaint(item["loc"], item["msg"]) for item in error.errors()]
         raise StartError("\n".join(lines), ExitCode.SETTING) from None
-    if complaint := _temporal_complaint(settings):
+    if complaint := _temporal_complaint(settings) or _chat_complaint(settings):
         raise StartError(complaint, ExitCode.SETTING)
     return settings
 
@@ -325,6 +345,17 @@ def _temporal_complaint(settings: Settings) -> str | None:
         return f"{files[0]}: TEMPORAL_TLS is off. Unset one of the two."
     if (settings.temporal_tls_cert_file is None) != (settings.temporal_tls_key_file is None):
         return "TEMPORAL_TLS_CERT_FILE and TEMPORAL_TLS_KEY_FILE belong together: set both or neither."
+    return None
+
+
+def _chat_complaint(settings: Settings) -> str | None:
+    """Return a message if the settings of the assistant's model lack one another."""
+    base, model = f"{PREFIX}CHAT_BASE_URL", f"{PREFIX}CHAT_MODEL"
+    if settings.chat_base_url is not None and settings.chat_model is None:
+        return f"{base} needs {model} too: set it to the name that the server has for the model."
+    if settings.chat_base_url is None and (settings.chat_model or settings.chat_key):
+        given = model if settings.chat_model else f"{PREFIX}CHAT_KEY"
+        return f"{given} needs {base} too: set it to an address such as http://127.0.0.1:11434/v1."
     return None
 
 

@@ -12,6 +12,7 @@ import logs
 from database import Database
 from execution.heartbeat import heartbeats
 from models import audit
+from models.chat import conversations
 from models.credits import paid_blocks
 from models.jobs import cleanup
 from models.lookups import cached_answers
@@ -60,15 +61,15 @@ class MaintenanceActivities:
 
     @activity.defn
     async def purge_lookups(self) -> int:
-        """Delete data of lookups that is no longer needed; return the number of rows.
+        """Delete data of lookups and chats that is no longer needed; return the number of rows.
 
-        These are cached answers that are too old even as stale ones, and paid blocks whose pages are no
-        longer free. They are deleted in batches, so that no statement reaches its timeout, and finished
-        batches stay deleted.
+        These are cached answers that are too old even as stale ones, paid blocks whose pages are no longer
+        free, and conversations that nobody has continued for 30 days. They are deleted in batches, so that no
+        statement reaches its timeout, and finished batches stay deleted.
         """
         purged = 0
         async with heartbeats(), self._database.chore_connection() as connection:
-            for purge in (cached_answers.purge, paid_blocks.purge):
+            for purge in (cached_answers.purge, paid_blocks.purge, conversations.purge):
                 while some := await purge(connection):
                     purged += some
         return purged

@@ -10,6 +10,7 @@ from starlette.middleware import Middleware
 
 from api import versions
 from api.auth.credentials import Credentials
+from api.chat.toolset import ChatTools
 from api.deps import Services
 from api.housekeeping import Housekeeping
 from api.http import errors
@@ -27,6 +28,7 @@ from api.routes import (
     bulk,
     bulk_actions,
     carriers,
+    chat,
     credits,
     dashboard,
     deliveries,
@@ -61,8 +63,10 @@ from api.routes import (
 )
 from api.stream_slots import StreamSlots
 from api.write_probe import WriteProbe
+from assistant.assistant import Assistant
 from database import Database, Notifier
 from models.accounts.sessions import CHANNEL as CREDENTIAL_CHANNEL
+from models.chat.messages import CHANNEL as CHAT_CHANNEL
 from models.installation import root_key
 from models.installation.connections import OF_API
 from models.jobs.jobs import PROGRESS_CHANNEL
@@ -143,6 +147,7 @@ def create_app(settings: Settings) -> FastAPI:
         batches,
         secrets,
         approvals,
+        chat,
         audit,
         templates,
         workflows,
@@ -182,6 +187,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
             RESULT_CHANNEL: waiter.store_results,
             FINISHED_CHANNEL: waiter.wake_finished,
             PROGRESS_CHANNEL: waiter.wake,
+            CHAT_CHANNEL: waiter.wake,
         }
     )
     credentials.listen_with(listener)
@@ -199,6 +205,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     for part in (notifier, listener, housekeeping, PoolWatchdog(database), FigureWriter(database)):
         part.start()
         stack.push_async_callback(part.stop)
+    assistant = Assistant(settings, database, keyring, notifier, outbound, waiter)
+    stack.push_async_callback(assistant.close)
     announcer = KeyAnnouncer(database, keyring, "api")
     await announcer.open()
     stack.push_async_callback(announcer.close)
@@ -234,4 +242,6 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         unfinished_runs=unfinished,
         run_intake=RunIntake(database, unfinished),
         mcp=mcp_sessions,
+        assistant=assistant,
+        chat_tools=ChatTools,
     )

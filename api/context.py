@@ -17,6 +17,8 @@ from models.idempotency import Claim
 _SCOPE_KEY = "vedette"
 SOURCE = "vedette.source"
 """The key in the scope of a request that a tool makes; a client cannot set it."""
+CALLER = "vedette.caller"
+"""The same, with the caller in whose name the tool makes it."""
 
 
 @dataclass(slots=True)
@@ -25,7 +27,7 @@ class RequestContext:
 
     Attributes:
         request_id: on every answer, in every problem document, and on every log line of the request.
-        source: its origin: a request of its own, or a tool of the MCP server.
+        source: its origin: a request of its own, or a tool of the MCP server or of the assistant.
         task: the task that answers it, if it should end when the client leaves before the answer.
         abandoned: whether the task was ended for that.
         client: the client's address: as reported by a trusted proxy, else the peer's.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -22,6 +22,8 @@ from api.context import context_of
 from api.housekeeping import Housekeeping
 from api.stream_slots import StreamSlots
 from api.write_probe import WriteProbe
+from assistant.assistant import Assistant
+from assistant.tools import Toolset
 from database import Connection, Database, Listener, Notifier
 from models.audit import Actor
 from models.automations.definitions import Rules
@@ -83,6 +85,8 @@ class Services:
     unfinished_runs: UnfinishedRuns
     run_intake: RunIntake
     mcp: StreamableHTTPSessionManager
+    assistant: Assistant
+    chat_tools: Callable[[Request, Caller], Toolset]
     stopping: bool = False
 
     @asynccontextmanager

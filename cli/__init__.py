@@ -19,6 +19,7 @@ from cli import (
     activity,
     backup,
     bulk_runs,
+    chat,
     config,
     credits,
     data,
@@ -62,7 +63,7 @@ for command in (
 ):
     app.command(rich_help_panel=OPERATORS)(command)
 app.command("sign-in", rich_help_panel=OPERATORS)(sign_in.sign_in)
-for command in (lookup.lookup, providers.providers, activity.stats, activity.activity):
+for command in (lookup.lookup, chat.chat, providers.providers, activity.stats, activity.activity):
     app.command(rich_help_panel=DEVELOPERS)(command)
 for noun in (workflows, runs, uploads, secrets, monitors, lists, jobs, webhooks, events):
     app.add_typer(noun.commands, name=noun.__name__.rpartition(".")[2], rich_help_panel=DEVELOPERS)

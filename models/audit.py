@@ -21,7 +21,7 @@ from models.identifiers import new_id
 from models.views import View
 
 ActorKind = Literal["session", "key", "operator", "system"]
-Source = Literal["api", "mcp"]
+Source = Literal["api", "mcp", "chat"]
 
 _MASKED = frozenset({"password", "new_password", "current_password", "secret", "token", "key", "value"})
 _MASK = "***"
@@ -92,8 +92,8 @@ class Actor:
 
     @property
     def is_agent(self) -> bool:
-        """Return whether an agent, a tool of the MCP server, makes the change."""
-        return self.source == "mcp"
+        """Return whether an agent, by a tool of the MCP server or of the assistant, makes the change."""
+        return self.source in ("mcp", "chat")
 
 
 class ActorView(View):
@@ -127,7 +127,8 @@ class AuditView(View):
     request_id: str | None = Described(description="The request that asked for it.")
     ip: str | None = Described(description="The client's address.")
     source: Source | None = Described(
-        description="`api`, or `mcp` for an agent's tool; null for what no request asked for."
+        description="`api`, `mcp` for an agent's tool, `chat` for the assistant's; null for what no request"
+        " asked for."
     )
     created_at: datetime = Described(description="When.")
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import aiohttp
 import certifi
 import httpx
+import httpx2
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
@@ -38,6 +39,7 @@ from outbound.guard import (
 from outbound.hosts import HANGING_SECONDS, HostLimiter
 from outbound.lease import Free, Lease, LeaseLost
 from outbound.memory import CALL_BYTES, MemoryBudget, Reservation
+from outbound.model_transport import ModelTransport
 from outbound.requests import (
     MAX_REDIRECTS,
     Hop,
@@ -152,6 +154,18 @@ class Outbound:
                 trust_env=False,
             )
         return self._clients[name]
+
+    def model_client(self, base_url: str, stall_seconds: float) -> httpx2.AsyncClient:
+        """Return a client of the assistant's model, which reaches this address of the operator alone.
+
+        The address may be one in a private network. Close the client after use; its connections stay.
+
+        Args:
+            base_url: the operator's address of the model.
+            stall_seconds: the longest time without a byte of an answer.
+        """
+        transport = ModelTransport(self._session("model", guarded=False), base_url, stall_seconds)
+        return httpx2.AsyncClient(transport=transport, trust_env=False, follow_redirects=False)
 
     async def send(self, request: OutgoingRequest, room: Reservation | None = None) -> Answer:
         """Call a URL that a user chose. Every status, 5xx included, is an answer and not an error.

@@ -169,7 +169,7 @@ class RunWaiter:
         self, watch: Watch[Seen], key: Hashable, id: UUID, look: Look[Seen], pause: Callable[[], float]
     ) -> None:
         try:
-            with self._subscribe(id) as notified:
+            with self.subscribe(id) as notified:
                 while not self.closed:
                     seen = await look(watch.seen)
                     if seen is not None and seen is not watch.seen:
@@ -186,8 +186,8 @@ class RunWaiter:
             del self._watches[key]
 
     @contextmanager
-    def _subscribe(self, id: UUID) -> Generator[asyncio.Event]:
-        """Yield an event that is set when the run has ended or the job has progressed."""
+    def subscribe(self, id: UUID) -> Generator[asyncio.Event]:
+        """Yield an event that is set when something has happened to the object with this id."""
         event, key = asyncio.Event(), str(id)
         self._waiting.setdefault(key, set()).add(event)
         try:

@@ -80,9 +80,6 @@ structlog.configure([
     structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
 ])  # fmt: skip
 
-# httpcore looks for it five times a request, in all folders of the path: it is not there, and need not be.
-sys.modules.setdefault("sniffio", None)  # pyright: ignore[reportArgumentType]
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:

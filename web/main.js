@@ -6,7 +6,7 @@ import { Empty, Problem } from "./components/basics.js";
 import { PasswordDialog } from "./components/password.js";
 import { visible } from "./format.js";
 import { connection, listen } from "./live.js";
-import { followLinks, place } from "./router.js";
+import { followLinks, lookedUp, place } from "./router.js";
 
 /** The pages: the pattern of the address, the module, and the name in the navigation if it stands there. */
 const PAGES = [
@@ -20,6 +20,7 @@ const PAGES = [
   { path: /^\/app\/monitors\/([0-9a-f-]{36})$/, module: "monitor" },
   { path: /^\/app\/lookup$/, module: "lookup", name: "Lookup" },
   { path: /^\/app\/approvals$/, module: "approvals", name: "Approvals" },
+  { path: /^\/app\/chat$/, module: "chat", name: "Assistant" },
   { path: /^\/app\/account$/, module: "account", name: "Account" },
 ];
 
@@ -76,6 +77,25 @@ function Navigation() {
   </nav>`;
 }
 
+/** The pages beside which one can ask: what they show, by the kinds that the assistant knows. */
+const BESIDE = /** @type {Record<string, string>} */ ({ run: "run", monitor: "monitor", workflow: "workflow" });
+
+/** The assistant beside a page; it knows what is open there. */
+function Beside() {
+  const { path } = place.value;
+  const [open, setOpen] = useState(false);
+  const [Chat, setChat] = useState(/** @type {any} */ (null));
+  const page = PAGES.find((one) => one.path.test(path));
+  const kind = BESIDE[page?.module ?? ""];
+  const about = kind ? { kind, id: path.match(page?.path ?? "")?.[1] ?? "" } : page?.module === "lookup" ? lookedUp.value : undefined;
+  useEffect(() => {
+    if (open) import("./components/chat.js").then((module) => setChat(() => module.Chat));
+  }, [open]);
+  if (about === undefined) return null;
+  return html`<div class="beside"><button type="button" aria-expanded=${open} onClick=${() => setOpen(!open)}>${open ? "Close the assistant" : "Ask the assistant"}</button>
+    ${open && html`<aside aria-label="Assistant">${Chat ? html`<${Chat} key=${path} about=${about} />` : html`<p class="quiet" aria-busy="true">Loading …</p>`}</aside>`}</div>`;
+}
+
 function Connection() {
   if (connection.value !== "lost") return null;
   return html`<p class="lost" role="status">The connection is lost. What stands here may be old; it catches up by itself.</p>`;
@@ -106,6 +126,7 @@ function SignedIn() {
     ${!isSecureContext && html`<p class="lost" role="status">This page came over plain http: whoever is on the way can read along. Use https.</p>`}
     <${Connection} />
     <main id="main" tabindex="-1"><${Page} /></main>
+    <${Beside} />
     <${PasswordDialog} />`;
 }
 

@@ -12,6 +12,9 @@ function read() {
 
 export const place = signal(read());
 
+/** What the page of lookups shows: the assistant beside it may be asked about it. */
+export const lookedUp = signal(/** @type {{ kind: string, id: string } | null} */ (null));
+
 /** Go to a page of the dashboard. @param {string} to @param {{ replace?: boolean }} [options] */
 export function go(to, { replace = false } = {}) {
   if (to !== location.pathname + location.search) history[replace ? "replaceState" : "pushState"](null, "", to);

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import logs
 import tracing
-from api.context import SOURCE, RequestContext, attach
+from api.context import CALLER, SOURCE, RequestContext, attach
 from api.http import metrics
 from api.http.catalogue import ProblemReport
 from api.http.errors import answer_unexpected, problem_response
@@ -65,7 +65,8 @@ class RequestMiddleware:
         host, request_id, forwarded, traceparent = _read_headers(scope["headers"])
         peer = scope["client"][0] if scope.get("client") else None
         client = client_address(peer, forwarded, self._trusted)
-        context = RequestContext(request_id, client, source=scope.get(SOURCE, "api"))
+        source, caller = scope.get(SOURCE, "api"), scope.get(CALLER)
+        context = RequestContext(request_id, client, source=source, caller=caller)
         attach(scope, context)
         if scope["method"] in _READING:
             context.end_with_client()

@@ -16,7 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from starlette.requests import Request
 from starlette.types import Message, Scope
 
-from api.context import SOURCE, context_of
+from api.context import CALLER, SOURCE, context_of
 from api.deps import services_of
 from api.http.catalogue import CATALOGUE
 from models.errors import TooManyStreams
@@ -177,7 +177,9 @@ class InternalClient:
             "raw_path": quote(path).encode(),
             "root_path": "",
             "headers": [*kept, *((name.encode(), value.encode()) for name, value in own.items())],
-            SOURCE: "mcp",
+            # Those of the assistant come with a caller of their own.
+            SOURCE: outer.get(SOURCE, "mcp"),
+            CALLER: outer.get(CALLER),
         }
 
     @property

@@ -54,7 +54,7 @@ class _Lookup:
     Attributes:
         title: for people.
         about: what models read.
-        path: the route's, below `/api/agent/`.
+        kind: of the lookup, the route's name below `/api/lookups/`.
         body: the route's body.
         target: the field of the body that has the target.
         answer: what the route answers.
@@ -65,7 +65,7 @@ class _Lookup:
 
     title: str
     about: str
-    path: str
+    kind: str
     body: type[BaseModel]
     target: str
     answer: type[BaseModel]
@@ -104,17 +104,19 @@ class _Lookup:
         body = {name: value for name, value in arguments.items() if value is not None}
         chosen = ",".join(fields) if fields else None
         answer = await InternalClient(ctx).post(
-            f"/api/agent/{self.path}", body, key=idempotency_key, fields=chosen
+            f"/api/lookups/{self.kind}", body, key=idempotency_key, fields=chosen
         )
         foreign = [name for name in answer if name not in _OURS]
-        return make_result(answer if full else _essential(answer), full=full, hint=_HINT, untrusted=foreign)
+        return make_result(
+            answer if full else keep_essential(answer), full=full, hint=_HINT, untrusted=foreign
+        )
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _essential(answer: dict[str, Any]) -> dict[str, Any]:
+def keep_essential(answer: dict[str, Any]) -> dict[str, Any]:
     """Return an answer without the origins of its values; of its sources, only those without an answer."""
     silent = [
         {name: one[name] for name in ("name", "status", "detail", "retry_after") if name in one}
@@ -136,7 +138,7 @@ def _declare(name: str, lookup: _Lookup) -> None:
     toolbox.tool(lookup.title, schema_of(lookup.answer), reads=True, outside=True)(look_up)
 
 
-_FEW = 10
+FEW = 10
 """The results that an agent gets unless it asks for more: they fill its context."""
 
 _LOOKUPS = {
@@ -152,7 +154,7 @@ _LOOKUPS = {
     "lookup_breach": _Lookup(
         "Check an e-mail for breaches",
         "Find the known data breaches that an e-mail address is in, and the exposed data. Free.",
-        "breaches",
+        "breach",
         EmailQuery,
         "email",
         BreachAnswer,
@@ -171,7 +173,7 @@ _LOOKUPS = {
         "Look up an e-mail address",
         "Find the person behind an e-mail address: name, company, role, profiles.\n\n"
         "1 credit if the person is known.",
-        "lookup",
+        "email",
         EmailQuery,
         "email",
         EmailAnswer,
@@ -208,7 +210,7 @@ _LOOKUPS = {
         WebSearchQuery,
         "query",
         WebSearchAnswer,
-        further=(("limit", _FEW),),
+        further=(("limit", FEW),),
         chooses=False,
     ),
     "lookup_company": _Lookup(
@@ -218,7 +220,7 @@ _LOOKUPS = {
         CompanyQuery,
         "company",
         CompanyAnswer,
-        further=(("limit", _FEW),),
+        further=(("limit", FEW),),
     ),
     "lookup_darkweb": _Lookup(
         "Search the dark web",

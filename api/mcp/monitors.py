@@ -88,7 +88,7 @@ async def create_monitor(
 
     Each run costs 1 credit a target that is answered: tell the user the total.
     """
-    given = _GivenMonitor(name, type, timezone, targets, list_id, frequency, cron, tracked_fields, when)
+    given = GivenMonitor(name, type, timezone, targets, list_id, frequency, cron, tracked_fields, when)
     return make_result(await InternalClient(ctx).post("/api/monitors", given.make_body()))
 
 
@@ -106,12 +106,12 @@ async def validate_monitor(
     when: When = None,
 ) -> CallToolResult:
     """Report the errors in a monitor, and the sources that its runs would wait for; store nothing."""
-    given = _GivenMonitor(name, type, timezone, targets, list_id, frequency, cron, tracked_fields, when)
+    given = GivenMonitor(name, type, timezone, targets, list_id, frequency, cron, tracked_fields, when)
     return make_result(await InternalClient(ctx).post("/api/monitors/validate", given.make_body()))
 
 
 @dataclass(frozen=True, slots=True)
-class _GivenMonitor:
+class GivenMonitor:
     """A monitor as an agent describes it."""
 
     name: str

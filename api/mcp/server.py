@@ -58,12 +58,15 @@ class _Server(MCPServer[Any]):
         except UnexpectedToolError:
             raise
         except ToolError as error:
-            cause = error.__cause__
-            if isinstance(cause, ValidationError):
-                raise ToolError(_arguments_told(name, cause)) from cause
-            if isinstance(cause, ToolError):
-                raise cause from None
-            raise
+            raise explain_refusal(name, error) from None
+
+
+def explain_refusal(name: str, error: ToolError) -> ToolError:
+    """Return a tool's refusal in its own words; of arguments that do not fit, what is wrong with each."""
+    cause = error.__cause__
+    if isinstance(cause, ValidationError):
+        return ToolError(_arguments_told(name, cause))
+    return cause if isinstance(cause, ToolError) else error
 
 
 def _arguments_told(name: str, error: ValidationError) -> str:

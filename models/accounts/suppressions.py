@@ -15,6 +15,7 @@ from sqlalchemy import Column, DateTime, LargeBinary
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from models.chat import erasure
 from models.events import events
 from models.lookups.cached_answers import query_hashes
 from sealing import Keyring
@@ -79,8 +80,12 @@ async def contains(connection: Connection, keyring: Keyring, identifier: str) ->
 async def erase(
     connection: Connection, keyring: Keyring, kinds: Iterable[str], identifier: str
 ) -> list[ErasedAnswer]:
-    """Delete the cached answers to lookups of the person, of any of `kinds`, and the events about them."""
+    """Delete the cached answers to lookups of the person, of any of `kinds`, and the events about them.
+
+    Conversations with the assistant that name the person are deleted, too.
+    """
     await events.erase(connection, identifier)
+    await erasure.erase(connection, keyring, identifier)
     hashes = [digest for kind in kinds for digest in query_hashes(keyring, kind, identifier)]
     cursor = await connection.execute(
         "with erased as (delete from lookup_answers where query_hash = any(%s) returning source, fetched_at)"

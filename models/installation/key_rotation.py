@@ -1,7 +1,7 @@
 """Key rotation: values that are stored for good are sealed again after the first root key changes.
 
-Values that are stored for a limited time are left out: cached answers of lookups and idempotency keys expire,
-and Temporal's history ends with its workflow.
+Values that are stored for a limited time are left out: cached answers of lookups, idempotency keys and
+conversations with the assistant expire, and Temporal's history ends with its workflow.
 """
 
 from __future__ import annotations

@@ -19,9 +19,10 @@ LEAVES = {
 ALLOWED = {
     # `migrations.revisions` only says which schema the code needs.
     "api": {
-        "api", "services", "models", "providers", "outbound", "temporal", "language",
+        "api", "assistant", "services", "models", "providers", "outbound", "temporal", "language",
         "migrations.revisions",
     } | LEAVES,
+    "assistant": {"assistant", "services", "models", "outbound"} | LEAVES,
     "language": {"language"},
     "engine": {"engine", "language"},
     "workflows": {"workflows"},

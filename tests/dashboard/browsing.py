@@ -21,6 +21,13 @@ PASSWORD = "correct horse battery staple"
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \u200b"
 
 
+LOOKS = [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)]
+
+_FIND = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
+  .filter((one) => ["serious", "critical"].includes(one.impact))
+  .map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 200)).join(" | ")}`)"""
+
+
 class Login(NamedTuple):
     """What signs an account in, and its key."""
 
@@ -102,3 +109,15 @@ async def start(api: httpx.AsyncClient, workflow: str, event: Any, wait: int = 2
     run = await api.post(path, json={"input": event})
     assert run.status_code in (200, 202), run.text
     return {"id": run.json().get("run_id"), **run.json()}
+
+
+async def find_barriers(page: Page, axe: str) -> list[str]:
+    """Return what axe finds serious, in light and dark, wide and narrow."""
+    await page.evaluate(axe)
+    found: list[str] = []
+    for scheme, width in LOOKS:
+        await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # pyright: ignore[reportArgumentType]
+        await page.set_viewport_size({"width": width, "height": 800})
+        seen: list[str] = await page.evaluate(_FIND)
+        found += [f"{scheme} {width}: {one}" for one in seen]
+    return found

@@ -14,6 +14,7 @@ from tests.automations.engine import Endpoint, endpoint
 from tests.dashboard.browsing import launched, read_first_login, record_faults, sign_in
 from tests.dashboard.services import running
 from tests.monitors.watching import Scanner
+from tests.pinned_packages import npm_packages
 from tests.stacks import StackProcess
 
 
@@ -71,3 +72,11 @@ async def context(browser: Browser, stack: StackProcess) -> AsyncGenerator[Brows
 @pytest.fixture
 async def page(context: BrowserContext) -> Page:
     return await context.new_page()
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The script of axe-core; no page may load it by itself."""
+    return (
+        npm_packages(Path(__file__).parent / "axe" / "package-lock.json") / "axe-core" / "axe.min.js"
+    ).read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,26 +11,13 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from database import Database
 from tests.automations.engine import Endpoint
-from tests.dashboard.browsing import create_login, read_first_login, settled, sign_in
+from tests.dashboard.browsing import create_login, find_barriers, read_first_login, settled, sign_in
 from tests.dashboard.seeds import Seeded, change_what_is_known, seed
 from tests.monitors.watching import Scanner
-from tests.pinned_packages import npm_packages
 from tests.stacks import StackProcess
 
 pytestmark = pytest.mark.node
-LOCK = Path(__file__).parent / "axe" / "package-lock.json"
-LOOKS = [("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)]
-PAGES = ["", "/runs", "/errors", "/workflows", "/monitors", "/lookup", "/approvals", "/account"]
-
-_FIND = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
-  .filter((one) => ["serious", "critical"].includes(one.impact))
-  .map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 200)).join(" | ")}`)"""
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """The script of axe-core; no page may load it by itself."""
-    return (npm_packages(LOCK) / "axe-core" / "axe.min.js").read_text()
+PAGES = ["", "/runs", "/errors", "/workflows", "/monitors", "/lookup", "/approvals", "/chat", "/account"]
 
 
 @pytest.fixture(scope="module")
@@ -56,18 +42,6 @@ async def reader(browser: Browser, stack: StackProcess) -> AsyncGenerator[Browse
     await sign_in(opened, read_first_login(stack))
     yield opened
     await opened.close()
-
-
-async def find_barriers(page: Page, axe: str) -> list[str]:
-    """Return what axe finds serious, in light and dark, wide and narrow."""
-    await page.evaluate(axe)
-    found: list[str] = []
-    for scheme, width in LOOKS:
-        await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # pyright: ignore[reportArgumentType]
-        await page.set_viewport_size({"width": width, "height": 800})
-        seen: list[str] = await page.evaluate(_FIND)
-        found += [f"{scheme} {width}: {one}" for one in seen]
-    return found
 
 
 async def look_up(page: Page) -> None:

@@ -15,6 +15,8 @@ from api.mcp import answers, toolbox
 from api.routes import bulk, ingest_tokens, runs
 from api.schemas import condition_bodies, job_bodies, monitor_bodies, target_bodies, webhook_bodies
 from api.streams import run_events
+from assistant import bounds as chat_bounds
+from assistant import fence
 from engine import dry_run, window
 from execution import webhook_step
 from language import definition, responding, search, step_evaluation, steps
@@ -26,6 +28,8 @@ from language.validation import checks
 from models import idempotency as kept_answers
 from models import owned_targets, run_values
 from models.accounts import keys, passwords, secrets
+from models.chat import approvals as chat_approvals
+from models.chat import conversations, messages
 from models.inputs import input_schemas, inputs
 from models.jobs import acceptance as jobs
 from models.lists import lists
@@ -53,6 +57,7 @@ ROWS = {
 }
 KIB, DAY = 1024, timedelta(days=1).total_seconds()
 TTLS = [one.spec.ttl for kind in KINDS.values() for one in kind.sources if isinstance(one, RemoteSource)]
+CHAT = chat_bounds.Bounds()
 DEFAULTS, FILE = Settings.model_construct(), csv_files.Bounds()
 
 
@@ -170,6 +175,25 @@ BOUNDS: dict[str, dict[str, str]] = {
         "unfinished runs below one run that runs workflows": f"{DEFAULTS.max_descendants:,}",
         "streams and requests with `wait`": f"{DEFAULTS.max_streams}",
         "events sent with `wait` that are waited for": f"{DEFAULTS.max_ingest_waits}",
+    },
+    "The assistant": {
+        "characters of a message": f"{chat_bounds.MAX_TEXT:,}",
+        "messages of an account that are answered at a time": f"{messages.MOST_UNFINISHED}, and 1",
+        "requests to the model for an answer": f"{CHAT.requests}",
+        "calls of tools for an answer": f"{CHAT.tool_calls}",
+        "tokens of an answer": f"{CHAT.tokens:,}",
+        "time of an answer, without waits for approvals": f"{CHAT.seconds} s",
+        "pause of the model": f"{CHAT.stall_seconds} s",
+        "bytes of a result that the model reads": size(fence.MAX_BYTES),
+        "bytes of earlier messages that the model reads again": size(CHAT.history_bytes),
+        "credits of a conversation without an approval": (
+            f"{chat_bounds.DEFAULT_BUDGET}, and {chat_bounds.MAX_BUDGET:,} at most"
+        ),
+        "time for an approval": f"{chat_approvals.SECONDS // 60} minutes",
+        "messages, tokens, credits of an account in a day": (
+            f"{CHAT.day_messages}, {CHAT.day_tokens:,}, {CHAT.day_credits}"
+        ),
+        "retention of a conversation after its last message": f"{conversations.KEPT.days} days",
     },
     "Workflows": {
         "saves of an account at a time": f"{save_places.AT_A_TIME}",

@@ -19,6 +19,7 @@ _SHOWN = {
     r"/(ingest|resume)/[\w.-]{20,}": r"/\1/0123456789abcdefghijklmnopqrstuvwxyz",
     r"http://127\.0\.0\.1:\d+/hook": "https://hooks.example.com/vedette",
     r"http://127\.0\.0\.1:\d+": "$ADDRESS",
+    r"\b127\.0\.0\.1:\d+": "127.0.0.1:11434",
 }
 _DURATIONS = {"ms", "duration_ms"}
 _MOST = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -29,6 +30,7 @@ WORKFLOW: dict[str, Any] = {
 EACH: dict[str, Any] = {
     "id": "visitor", "type": "transform", "for_each": "trigger.ips", "config": {"mapping": {"ip": "item"}},
 }  # fmt: skip
+LIST: dict[str, Any] = {"name": "Name servers", "type": "ip", "targets": ["8.8.8.8"]}
 EVENT = {"id": "visit-1", "ip": "1.1.1.1"}
 
 
@@ -216,6 +218,44 @@ async def webhooks(tell: Recorder, receiver: str) -> None:
     await tell("delete_webhook", webhook_id=made["id"])
     made = (await tell.client.post("/api/webhooks", json={"url": HOOK, "events": ["*"]})).json()
     await tell("delete_webhook_by_body", {"id": made["id"]})
+
+
+async def chat(tell: Recorder, host: str) -> None:
+    """The assistant: a consent, and a conversation in which a call is approved."""
+    await tell("agree_to_chat", {"host": host}, session=True)
+    await tell("get_chat")
+    made = (await tell("create_conversation", {"credit_budget": 20}))["id"]
+    path = f"/api/chat/conversations/{made}"
+    sent = await tell("send_message", {"text": "Keep our name servers as a list"}, id=made)
+    cards: list[dict[str, Any]] = []
+
+    async def look() -> bool:
+        events = f"{path}/messages/{sent['id']}/events"
+        async with tell.client.stream("GET", events) as response:
+            named = ""
+            async for line in response.aiter_lines():
+                named = line.removeprefix("event: ") if line.startswith("event: ") else named
+                if named == "approval" and line.startswith("data: "):
+                    cards.append(json.loads(line.removeprefix("data: ")))
+                    return True
+        return False
+
+    await _until(look)
+    decision = {"decision": "approve", "arguments_hash": cards[0]["arguments_hash"]}
+    await tell("decide_on_approval", decision, id=made, approval_id=cards[0]["id"])
+    await _ended_in_chat(tell.client, path)
+    await tell("cancel_message", id=made, message_id=sent["id"])
+    await tell("get_conversation", id=made)
+    await tell("list_conversations")
+    await tell("delete_conversation", id=made)
+    await tell("withdraw_from_chat", session=True)
+
+
+async def _ended_in_chat(client: httpx.AsyncClient, path: str) -> None:
+    async def look() -> bool:
+        return (await client.get(path)).json()["messages"][0]["completed_at"] is not None
+
+    await _until(look)
 
 
 async def account(tell: Recorder) -> None:

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
@@ -23,6 +24,7 @@ from sealing import Keyring
 from settings import ProviderSettings, Settings
 from temporal.client import connect
 from tests.api_server import openapi_document, running
+from tests.assistant.model_server import Say, call, scripted_model
 from tests.automations.engine import endpoint, working
 from tests.datasets import write_small_datasets
 from tests.name_servers import NameServer
@@ -146,7 +148,10 @@ async def test_the_service_answers_as_the_examples_say(
     client = await connect(settings, keyring)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(working(settings, client, database, keyring))
-        api = await stack.enter_async_context(running(settings, local_only=False))
+        model = await stack.enter_async_context(scripted_model())
+        model.script = [call("create_contact_list", **stories.LIST), Say("It is there.")]
+        chat = {"chat_base_url": model.url, "chat_model": "qwen3:14b"}
+        api = await stack.enter_async_context(running(settings, local_only=False, **chat))
         receiver = await stack.enter_async_context(endpoint())
         person = await api.person(credits=1000)
         tell = Recorder(document, person.key, person.session)
@@ -157,6 +162,7 @@ async def test_the_service_answers_as_the_examples_say(
         await stories.workflows(tell)
         await stories.waits_and_files(tell)
         await stories.webhooks(tell, f"{receiver.url}/hook")
+        await stories.chat(tell, urlsplit(model.url).netloc)
         await stories.account(tell)
     new = tmp_path / "openapi_examples.json"
     new.write_bytes(written(tell.told))

@@ -30,7 +30,10 @@ from tests.stacks import vedette
 
 OLD, NEW = chance.token_urlsafe(32), chance.token_urlsafe(32)
 # These expire by themselves.
-SHORT_LIVED = {("lookup_answers", "sealed")}
+SHORT_LIVED = {
+    ("lookup_answers", "sealed"), ("chat_conversations", "sealed"), ("chat_messages", "sealed"),
+    ("chat_events", "sealed"), ("chat_approvals", "sealed"), ("chat_approvals", "sealed_edit"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
+from models.chat import approvals
 from tests.api_server import Person
+from tests.event_streams import streaming
 
 Maker = Callable[[Person], Awaitable[str]]
 
@@ -50,6 +52,40 @@ async def a_bulk_action(owner: Person) -> str:
     told = (await owner.session.post("/api/workflows/runs/bulk", json=body | {"dry": True})).json()
     confirmed = body | {"confirm": told["confirm"]}
     return (await owner.session.post("/api/workflows/runs/bulk", json=confirmed)).json()["id"]
+
+
+CARD = {"name": "theirs", "type": "ip", "targets": ["8.8.8.8"]}
+"""The arguments of the call that the model makes when it is asked for a list."""
+HASH = approvals.hash_arguments("create_contact_list", CARD).hex()
+
+
+async def a_conversation(owner: Person) -> str:
+    host = (await owner.session.get("/api/chat")).json()["host"]
+    await owner.session.put("/api/chat/consent", json={"host": host})
+    return (await owner.session.post("/api/chat/conversations", json={})).json()["id"]
+
+
+async def a_message(owner: Person) -> str:
+    path = f"/api/chat/conversations/{await a_conversation(owner)}/messages"
+    message = (await owner.session.post(path, json={"text": "Hello"})).json()["id"]
+    await owner.session.get(f"{path}/{message}/events")  # to its end
+    return message
+
+
+async def an_approval(owner: Person) -> str:
+    path = f"/api/chat/conversations/{await a_conversation(owner)}/messages"
+    message = (await owner.session.post(path, json={"text": "Make a list"})).json()["id"]
+    async with streaming(owner.session, f"{path}/{message}/events") as stream:
+        while event := await stream.next():
+            if event.name == "approval":
+                return str(event.data["id"])
+    raise AssertionError("there is no approval")
+
+
+async def conversation_of(owner: Person, _: str) -> str:
+    """The conversation of a message or an approval: the only one."""
+    [found] = (await owner.session.get("/api/chat/conversations")).json()["conversations"]
+    return found["id"]
 
 
 async def a_secret(owner: Person) -> str:

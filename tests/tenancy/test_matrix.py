@@ -13,14 +13,17 @@ import pytest
 
 from tests.api_server import Api, Person, openapi_document
 from tests.tenancy.makers import (
+    HASH,
     Maker,
     a_batch,
     a_bulk_action,
+    a_conversation,
     a_delivery,
     a_file_workflow,
     a_job,
     a_key,
     a_list,
+    a_message,
     a_monitor,
     a_monitor_run,
     a_run,
@@ -28,8 +31,10 @@ from tests.tenancy.makers import (
     a_secret,
     a_webhook,
     a_workflow,
+    an_approval,
     an_ended_job,
     an_ended_run,
+    conversation_of,
     monitor_of,
 )
 
@@ -92,6 +97,14 @@ MATRIX = {
     "POST /api/workflows/runs/{run_id}/retry": Case(an_ended_run, json={}),
     "GET /api/bulk-actions/{action_id}": Case(a_bulk_action),
     "POST /api/bulk-actions/{action_id}/cancel": Case(a_bulk_action),
+    "GET /api/chat/conversations/{id}": Case(a_conversation),
+    "DELETE /api/chat/conversations/{id}": Case(a_conversation),
+    "POST /api/chat/conversations/{id}/messages": Case(a_conversation, json={"text": "Hello"}),
+    "GET /api/chat/conversations/{id}/messages/{message_id}/events": Case(a_message, of=conversation_of),
+    "POST /api/chat/conversations/{id}/messages/{message_id}/cancel": Case(a_message, of=conversation_of),
+    "POST /api/chat/conversations/{id}/approvals/{approval_id}": Case(
+        an_approval, json={"decision": "deny", "arguments_hash": HASH}, of=conversation_of
+    ),
     "GET /api/bulk-jobs/{job_id}": Case(a_job),
     "GET /api/bulk-jobs/{job_id}/events": Case(an_ended_job),
     "GET /api/bulk-jobs/{job_id}/results": Case(an_ended_job),

@@ -4,7 +4,7 @@ import { html, useState } from "../vendor/preact.js";
 import { post } from "../api.js";
 import { useResource } from "../resource.js";
 import { count, duration, named, visible } from "../format.js";
-import { setQuery } from "../router.js";
+import { lookedUp, setQuery } from "../router.js";
 import { Problem, Status, Time } from "../components/basics.js";
 import { Value } from "../components/value.js";
 
@@ -37,6 +37,7 @@ export function Page({ query }) {
     setError(null);
     try {
       setAnswer({ kind, target, of: await post(`/api/lookups/${kind}`, { [KINDS[kind].field]: target }), at: new Date().toISOString() });
+      lookedUp.value = { kind: "lookup", id: `${kind} ${target.replace(/[[\]]/g, "")}`.slice(0, 300) };
       credits.reload();
     } catch (refusal) {
       setAnswer(null);

@@ -1,0 +1,105 @@
+"""Models that fail, stall, storm or never end: each answer ends with what it has, and says why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.api_server import Api
+from tests.assistant.chatting import Chat, names, said, the
+from tests.assistant.model_server import Call, Cut, Fail, Model, Say, Stall, call
+from tests.event_streams import Seen
+
+IP = "193.0.6.139"
+
+
+def end_of(events: list[Seen]) -> tuple[str, str | None]:
+    end = the(events, "end")
+    return end["status"], end["reason"]
+
+
+@pytest.mark.parametrize("arguments", ["{not json", "[1, 2]", '"text"', '{"ip": 8}', '{"pi": "8.8.8.8"}'])
+async def test_arguments_that_do_not_fit_are_explained_to_the_model(
+    chat: Chat, model: Model, arguments: str
+) -> None:
+    model.script = [Call([("lookup_ip", arguments)]), call("lookup_ip", ip=IP), Say("There.")]
+    events = await chat.ask("Where?")
+    assert end_of(events) == ("completed", None) and said(events) == "There."
+    assert "approval" not in names(events)
+
+
+async def test_an_unknown_tool_is_refused_and_the_model_goes_on(chat: Chat, model: Model) -> None:
+    model.script = [call("delete_everything", sure=True), Say("I cannot.")]
+    events = await chat.ask("Delete all")
+    assert said(events) == "I cannot." and "tool" not in names(events)
+    assert "delete_everything" in str(model.requests[-1]["messages"][-1])
+
+
+async def test_a_model_that_only_errs_is_given_up(chat: Chat, model: Model) -> None:
+    model.script = [call("delete_everything")]
+    assert end_of(await chat.ask("Delete all")) == ("failed", "model_confused")
+    assert len(model.requests) <= 6
+
+
+async def test_a_storm_of_calls_ends_at_its_bound(chat: Chat, model: Model) -> None:
+    model.script = [Call([("get_credits", {})] * 40), Say("Never.")]
+    events = await chat.ask("How many credits?")
+    assert end_of(events) == ("completed", "tool_calls")
+    assert names(events).count("result") == 30 and len(model.requests) == 1
+
+
+async def test_an_endless_loop_ends_at_its_bound_with_what_it_has(chat: Chat, model: Model) -> None:
+    model.script = [Call([("get_credits", {})], text="Once more. ")]
+    events = await chat.ask("How many credits?")
+    assert end_of(events) == ("completed", "requests") and len(model.requests) == 12
+    assert said(events).startswith("Once more. ")
+    model.script = [Say("Yes.")]
+    assert said(await chat.ask("Still there?")) == "Yes."
+
+
+async def test_tokens_and_time_have_bounds(
+    api: Api, chat: Chat, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounds = api.services.assistant.bounds
+    monkeypatch.setattr(api.services.assistant, "bounds", replace(bounds, tokens=200))
+    model.script = [call("get_credits")]
+    assert end_of(await chat.ask("How many?")) == ("completed", "tokens")
+    monkeypatch.setattr(api.services.assistant, "bounds", replace(bounds, seconds=0.3))
+    model.script = [Stall()]
+    events = await chat.ask("How many?")
+    assert end_of(events) == ("completed", "seconds") and the(events, "answer")["text"] == "Let me see"
+
+
+async def test_too_many_requests_are_tried_again(chat: Chat, model: Model) -> None:
+    model.script = [Fail(429), Say("Here I am.")]
+    events = await chat.ask("Hello")
+    assert said(events) == "Here I am." and len(model.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(429, "model_busy"), (500, "model_failed"), (401, "model_refused_key")]
+)
+async def test_a_model_that_keeps_failing_is_named(
+    chat: Chat, model: Model, status: int, reason: str
+) -> None:
+    model.script = [Fail(status)]
+    assert end_of(await chat.ask("Hello")) == ("failed", reason)
+    model.script = [Say("Yes.")]
+    assert said(await chat.ask("Are you there?")) == "Yes."
+
+
+async def test_a_stalled_answer_ends(
+    api: Api, chat: Chat, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounds = replace(api.services.assistant.bounds, stall_seconds=0.3)
+    monkeypatch.setattr(api.services.assistant, "bounds", bounds)
+    model.script = [Stall()]
+    events = await chat.ask("Hello")
+    assert end_of(events) == ("failed", "model_unreachable") and said(events).startswith("Let me see")
+
+
+async def test_a_cut_answer_ends(chat: Chat, model: Model) -> None:
+    model.script = [Cut()]
+    events = await chat.ask("Hello")
+    assert end_of(events) == ("failed", "model_unreachable") and said(events).startswith("Let me see")
