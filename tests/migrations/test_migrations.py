@@ -25,6 +25,8 @@ from models.monitors.tolerances import effective_tolerances
 from models.runs.history import is_partition
 
 WRITE = SQL("lock table {} in row exclusive mode")
+# Of this table alone: the build of another index waits for a moment, too, for the statement that looks.
+BUILD: LiteralString = "state = 'active' and query like 'create index concurrently % on {table} (%'"
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
@@ -159,7 +161,7 @@ async def building(url: str, table: LiteralString) -> AsyncGenerator[tuple[Conne
     """Yield a migration whose build of an index waits for a writer of the table, and a connection beside."""
     await asyncio.to_thread(upgrade, url)
     await asyncio.to_thread(downgrade, url, "0045")
-    waits = "select from pg_stat_activity where wait_event_type = 'Lock' and query like 'create index conc%'"
+    waits = f"select from pg_stat_activity where wait_event_type = 'Lock' and {BUILD.format(table=table)}"
     async with (
         await Connection.connect(url, autocommit=True) as other,
         await Connection.connect(url) as holder,
@@ -185,9 +187,8 @@ async def test_while_an_index_is_built_others_write(empty: str, table: LiteralSt
 
 async def test_an_index_whose_build_was_interrupted_is_built_anew(empty: str) -> None:
     async with building(empty, "audit_log") as (other, migrating):
-        await other.execute(
-            "select pg_cancel_backend(pid) from pg_stat_activity where query like 'create index conc%'"
-        )
+        build = BUILD.format(table="audit_log")
+        await other.execute(f"select pg_cancel_backend(pid) from pg_stat_activity where {build}")
         with pytest.raises(OperationalError, match="canceling"):
             await migrating
         invalid = "select indexrelid::regclass::text from pg_index where not indisvalid"
