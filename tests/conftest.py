@@ -68,7 +68,8 @@ _FAST_WITH_POSTGRES = {"claims", "credits", "database"}
 _NOT_FAST = {
     *_LONGEST, ("claims", "test_interleavings.py"), ("cli", "test_page.py"),
     ("docker", "test_image.py"), ("engine", "test_driver.py"), ("language", "test_expression_properties.py"),
-    ("uploads", "test_uploads.py"),
+    ("uploads", "test_uploads.py"), ("assistant", "test_answers.py"), ("dashboard", "test_web_files.py"),
+    ("database", "test_terminated.py"),
 }  # fmt: skip
 _NEEDS = {"postgres": "postgres", "temporal_server": "temporal", "stack": "stack"}
 """The markers of tests by the fixtures that start their servers."""
