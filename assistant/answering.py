@@ -55,7 +55,7 @@ _RETRIES = 2
 
 @dataclass(frozen=True)
 class AnswerResources:
-    """What an answer works with.
+    """The settings, clients and bounds of an answer.
 
     Attributes:
         settings: the model's address, name and key.

@@ -36,7 +36,7 @@ HOW_TO_SET_UP = (
 
 @dataclass(frozen=True)
 class OpenObject:
-    """What the person has open beside the chat: its kind, and its id or target."""
+    """The object that the person has open beside the chat: its kind, and its id or target."""
 
     kind: str
     id: str

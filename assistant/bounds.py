@@ -12,7 +12,7 @@ DEFAULT_BUDGET, MAX_BUDGET = 20, 1_000
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one answer may take, and what an account may take within a day.
+    """The bounds of one answer, and of an account within a day.
 
     Attributes:
         requests: requests to the model.

@@ -1,4 +1,4 @@
-"""What a call of the assistant would do, found out by us and not by the model: for its card."""
+"""Previews of the assistant's calls for their cards: made by the service, never by the model."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from models.chat.messages import MessageView
 
 
 class ChatState(BaseModel):
-    """Whether the assistant can be used, and what is missing."""
+    """The state of the assistant: usable or not, and the missing settings."""
 
     enabled: bool = Field(description="Whether a model is set.")
     how: str | None = Field(description="How to set one up; null if one is set.")
@@ -50,7 +50,7 @@ class NewConversation(Body):
 
 
 class OpenBeside(Body):
-    """What the person has open beside the chat."""
+    """The object that the person has open beside the chat."""
 
     kind: Literal["run", "monitor", "workflow", "lookup"] = Field(description="What it is.")
     id: str = Field(

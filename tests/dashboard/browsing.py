@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import httpx
-import pytest
 from playwright.async_api import Browser, BrowserContext, Page, Request, async_playwright, expect
 
 from models.accounts.keys import ALL_SCOPES
 from services.operator import administration
+from tests.programs import find_program
 from tests.stacks import StackProcess
 
 PASSWORD = "correct horse battery staple"
@@ -53,11 +51,7 @@ async def create_login(stack: StackProcess, name: str, credits: int = 1000) -> L
 @asynccontextmanager
 async def launched() -> AsyncGenerator[Browser]:
     """Run the system's Chromium for the block. The test skips where there is none, but not in CI."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = next((path for name in names if (path := shutil.which(name))), None)
-    if program is None:
-        assert not os.environ.get("CI"), "chromium is not installed: .ci/run does that"
-        pytest.skip("chromium is not installed")
+    program = find_program("chromium", "chromium-browser", "google-chrome")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield browser

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +19,7 @@ from embedded.temporal_binary import obtain
 from tests.datasets import write_small_datasets
 from tests.documentation import pages
 from tests.pinned_packages import run
+from tests.programs import find_program
 from tests.stacks import StackProcess, environment, vedette
 
 pytestmark = pytest.mark.long
@@ -62,8 +62,7 @@ class _Owner:
 async def test_the_service_runs_on_servers_of_its_owner_and_moves_there(
     scratch: Path, postgres: Postgres, temporal_server: Temporal
 ) -> None:
-    if shutil.which("psql") is None:
-        pytest.skip("psql is not installed")
+    find_program("psql")
     program = await obtain(Path(tempfile.gettempdir()), Report())
     owner = _Owner(scratch, postgres, temporal_server, program)
 

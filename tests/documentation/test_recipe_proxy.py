@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import ssl
 import subprocess
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -23,6 +22,7 @@ from tests.api_server import Api, running
 from tests.automations.workflows import create
 from tests.documentation import pages
 from tests.pinned_packages import run
+from tests.programs import find_program
 from tests.stacks import eventually, free_port
 
 pytestmark = pytest.mark.long
@@ -109,8 +109,7 @@ def _started(command: list[str], folder: Path) -> Generator[subprocess.Popen[byt
 async def proxied(
     request: pytest.FixtureRequest, api: Api, certificate: Path, tmp_path: Path
 ) -> AsyncGenerator[Proxied]:
-    if shutil.which(request.param, path=_PATH) is None:
-        pytest.skip(f"{request.param} is not installed")
+    find_program(request.param, path=_PATH)
     port = free_port()
     text = _TEXTS[request.param].replace("127.0.0.1:8000", api.url.removeprefix("http://"))
     context = ssl.create_default_context(cafile=certificate / "fullchain.pem")

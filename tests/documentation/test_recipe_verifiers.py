@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import pytest
 from outbound.signing import new_secret, signed_headers
 from tests.documentation import pages
 from tests.pinned_packages import run
+from tests.programs import find_program
 
 pytestmark = pytest.mark.long
 
@@ -26,28 +26,21 @@ _PROGRAMS = {block.language: block.text for block in pages.read("docs/recipes/ve
 Headers = dict[str, str]
 
 
-def _found(program: str) -> str:
-    path = shutil.which(program)
-    if path is None:
-        pytest.skip(f"{program} is not installed")
-    return path
-
-
 def _go(folder: Path) -> list[str]:
     # Nothing but the standard library of this very Go, without a network; no compiler for C.
     alone = {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "", "CGO_ENABLED": "0"}
-    run(_found("go"), "build", "-o", "verify", "verify.go", cwd=folder, **alone)
+    run(find_program("go"), "build", "-o", "verify", "verify.go", cwd=folder, **alone)
     return [str(folder / "verify")]
 
 
 def _bash(folder: Path) -> list[str]:
-    _found("openssl")
-    return [_found("bash"), str(folder / "verify.bash")]
+    find_program("openssl")
+    return [find_program("bash"), str(folder / "verify.bash")]
 
 
 _LANGUAGES: dict[str, tuple[str, Callable[[Path], list[str]]]] = {
     "python": ("verify.py", lambda folder: [sys.executable, "-W", "error", str(folder / "verify.py")]),
-    "js": ("verify.mjs", lambda folder: [_found("node"), str(folder / "verify.mjs")]),
+    "js": ("verify.mjs", lambda folder: [find_program("node"), str(folder / "verify.mjs")]),
     "go": ("verify.go", _go),
     "bash": ("verify.bash", _bash),
 }

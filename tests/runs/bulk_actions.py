@@ -12,13 +12,13 @@ BULK = "/api/workflows/runs/bulk"
 ACTIONS = "/api/bulk-actions"
 
 
-async def failing(person: Person, runs: int, **fields: Any) -> tuple[str, list[str]]:
+async def create_failing_runs(person: Person, runs: int, **fields: Any) -> tuple[str, list[str]]:
     """A workflow whose runs fail, and so many of them."""
     workflow = await create(person, [transform("broken", "sum(trigger)")], **fields)
     return workflow, [(await finish(person, workflow, "text"))["id"] for _ in range(runs)]
 
 
-async def forecast(client: httpx.AsyncClient, filter: dict[str, Any], **body: Any) -> dict[str, Any]:
+async def make_dry_run(client: httpx.AsyncClient, filter: dict[str, Any], **body: Any) -> dict[str, Any]:
     """Make a dry run."""
     body = {"action": "retry"} | body
     response = await client.post(BULK, json={"filter": filter, "dry": True} | body)
@@ -26,12 +26,12 @@ async def forecast(client: httpx.AsyncClient, filter: dict[str, Any], **body: An
     return response.json()
 
 
-async def confirmed(client: httpx.AsyncClient, filter: dict[str, Any], confirm: str, **body: Any):
+async def confirm_action(client: httpx.AsyncClient, filter: dict[str, Any], confirm: str, **body: Any):
     """Send the request that does it."""
     return await client.post(BULK, json={"filter": filter, "confirm": confirm} | {"action": "retry"} | body)
 
 
-async def ended(person: Person, action_id: str) -> dict[str, Any]:
+async def wait_for_action(person: Person, action_id: str) -> dict[str, Any]:
     """Wait for the end of an action."""
 
     async def look() -> dict[str, Any] | None:
@@ -41,7 +41,7 @@ async def ended(person: Person, action_id: str) -> dict[str, Any]:
     return await until(look)
 
 
-async def until_ended(person: Person, run_id: str) -> None:
+async def wait_for_run(person: Person, run_id: str) -> None:
     """Wait for the end of a run."""
 
     async def look() -> bool:
@@ -58,8 +58,8 @@ async def retries_of(person: Person, workflow: str) -> list[str]:
     return sorted(run["restarted_from"] for run in found["runs"] if run["restarted_from"])
 
 
-async def act(person: Person, filter: dict[str, Any]) -> str:
+async def retry_all(person: Person, filter: dict[str, Any]) -> str:
     """Retry the runs of a filter; return the action's id."""
-    response = await confirmed(person.key, filter, (await forecast(person.key, filter))["confirm"])
+    response = await confirm_action(person.key, filter, (await make_dry_run(person.key, filter))["confirm"])
     assert response.status_code == 202, response.text
     return response.json()["id"]

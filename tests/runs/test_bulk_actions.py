@@ -16,13 +16,13 @@ from tests.automations.engine import transform, until
 from tests.runs.bulk_actions import (
     ACTIONS,
     BULK,
-    act,
-    confirmed,
-    ended,
-    failing,
-    forecast,
+    confirm_action,
+    create_failing_runs,
+    make_dry_run,
     retries_of,
-    until_ended,
+    retry_all,
+    wait_for_action,
+    wait_for_run,
 )
 from tests.runs.workflows import create, finish, problem, start
 
@@ -33,31 +33,31 @@ async def person(api: Api) -> Person:
 
 
 async def test_failed_runs_of_a_filter_are_retried_each_once(person: Person, worker: None) -> None:
-    workflow, failed = await failing(person, 3)
-    other, _ = await failing(person, 1)
+    workflow, failed = await create_failing_runs(person, 3)
+    other, _ = await create_failing_runs(person, 1)
     chosen = {"workflow_id": workflow, "status": "failed"}
-    told = await forecast(person.key, chosen)
+    told = await make_dry_run(person.key, chosen)
     assert (told["count"], told["credits_max"]) == (3, 0)
     _, late = workflow, (await finish(person, workflow, "text"))["id"]
-    response = await confirmed(person.key, chosen, told["confirm"])
+    response = await confirm_action(person.key, chosen, told["confirm"])
     assert response.status_code == 202, response.text
     action = response.json()
     assert response.headers["location"] == f"{ACTIONS}/{action['id']}"
     assert (action["filter"], action["total"]) == (chosen, 3)
-    action = await ended(person, action["id"])
+    action = await wait_for_action(person, action["id"])
     assert (action["status"], action["done"], action["skipped"], action["failed"]) == ("completed", 3, {}, 0)
     assert await retries_of(person, workflow) == sorted(failed), f"not {late}, made after the dry run"
     assert await retries_of(person, other) == []
 
 
 async def test_two_requests_with_one_confirmation_are_one_action(person: Person, worker: None) -> None:
-    workflow, failed = await failing(person, 2)
+    workflow, failed = await create_failing_runs(person, 2)
     chosen = {"workflow_id": workflow}
-    confirm = (await forecast(person.key, chosen))["confirm"]
-    both = await asyncio.gather(*(confirmed(person.key, chosen, confirm) for _ in range(2)))
+    confirm = (await make_dry_run(person.key, chosen))["confirm"]
+    both = await asyncio.gather(*(confirm_action(person.key, chosen, confirm) for _ in range(2)))
     assert len({answer.json()["id"] for answer in both}) == 1
-    await ended(person, both[0].json()["id"])
-    again = await confirmed(person.key, chosen, confirm)
+    await wait_for_action(person, both[0].json()["id"])
+    again = await confirm_action(person.key, chosen, confirm)
     assert (again.status_code, again.json()["status"]) == (202, "completed")
     assert await retries_of(person, workflow) == sorted(failed)
 
@@ -66,26 +66,26 @@ async def test_unfinished_runs_are_cancelled_and_ended_ones_are_left(person: Per
     workflow = await create(person, [{"id": "a", "type": "delay", "config": {"days": 1}}])
     runs = [await start(person, workflow) for _ in range(3)]
     chosen = {"workflow_id": workflow}
-    told = await forecast(person.key, chosen, action="cancel")
+    told = await make_dry_run(person.key, chosen, action="cancel")
     assert (told["count"], told["credits_max"]) == (3, 0)
-    response = await confirmed(person.key, chosen, told["confirm"], action="cancel")
-    action = await ended(person, response.json()["id"])
+    response = await confirm_action(person.key, chosen, told["confirm"], action="cancel")
+    action = await wait_for_action(person, response.json()["id"])
     assert action["done"] == 3
     for run_id in runs:
         assert (await person.key.get(f"/api/workflows/runs/{run_id}")).json()["status"] == "cancelled"
-    assert (await forecast(person.key, chosen, action="cancel"))["count"] == 0
-    assert (await forecast(person.key, chosen))["count"] == 3, "cancelled runs can be retried"
+    assert (await make_dry_run(person.key, chosen, action="cancel"))["count"] == 0
+    assert (await make_dry_run(person.key, chosen))["count"] == 3, "cancelled runs can be retried"
 
 
 async def test_the_newest_version_is_run_if_that_is_asked_for(person: Person, worker: None) -> None:
-    workflow, failed = await failing(person, 1)
+    workflow, failed = await create_failing_runs(person, 1)
     steps = [transform("broken", "'mended'")]
     await person.key.patch(f"/api/workflows/{workflow}", json={"steps": steps})
     chosen = {"workflow_id": workflow}
-    told = await forecast(person.key, chosen, version="newest")
-    await ended(
+    told = await make_dry_run(person.key, chosen, version="newest")
+    await wait_for_action(
         person,
-        (await confirmed(person.key, chosen, told["confirm"], version="newest")).json()["id"],
+        (await confirm_action(person.key, chosen, told["confirm"], version="newest")).json()["id"],
     )
 
     async def look() -> dict[str, Any] | None:
@@ -99,11 +99,11 @@ async def test_the_newest_version_is_run_if_that_is_asked_for(person: Person, wo
 
 
 async def test_a_run_that_a_rule_refuses_is_skipped_with_its_reason(person: Person, worker: None) -> None:
-    workflow, failed = await failing(person, 1)
+    workflow, failed = await create_failing_runs(person, 1)
     chosen = {"workflow_id": workflow}
-    confirm = (await forecast(person.key, chosen))["confirm"]
+    confirm = (await make_dry_run(person.key, chosen))["confirm"]
     await person.key.patch(f"/api/workflows/{workflow}", json={"status": "paused"})
-    action = await ended(person, (await confirmed(person.key, chosen, confirm)).json()["id"])
+    action = await wait_for_action(person, (await confirm_action(person.key, chosen, confirm)).json()["id"])
     assert (action["done"], action["skipped"]) == (0, {"workflow_not_active": 1})
     assert [(error["run_id"], error["code"]) for error in action["errors"]] == [
         (failed[0], "workflow_not_active")
@@ -111,22 +111,22 @@ async def test_a_run_that_a_rule_refuses_is_skipped_with_its_reason(person: Pers
 
 
 async def test_of_a_run_and_its_failed_retry_only_the_retry_is_taken(person: Person, worker: None) -> None:
-    workflow, [first, second] = await failing(person, 2)
+    workflow, [first, second] = await create_failing_runs(person, 2)
     retry = (await person.key.post(f"/api/workflows/runs/{first}/retry")).json()["run_id"]
-    await until_ended(person, retry)
+    await wait_for_run(person, retry)
     chosen = {"workflow_id": workflow}
-    told = await forecast(person.key, chosen)
+    told = await make_dry_run(person.key, chosen)
     assert told["count"] == 2
-    await ended(person, (await confirmed(person.key, chosen, told["confirm"])).json()["id"])
+    await wait_for_action(person, (await confirm_action(person.key, chosen, told["confirm"])).json()["id"])
     assert await retries_of(person, workflow) == sorted([first, second, retry])
 
 
 async def test_two_actions_of_the_same_runs_retry_each_once(person: Person, worker: None) -> None:
-    workflow, failed = await failing(person, 3)
+    workflow, failed = await create_failing_runs(person, 3)
     chosen = {"workflow_id": workflow}
-    confirms = [(await forecast(person.key, chosen))["confirm"] for _ in range(2)]
-    both = await asyncio.gather(*(confirmed(person.key, chosen, confirm) for confirm in confirms))
-    actions = [await ended(person, answer.json()["id"]) for answer in both]
+    confirms = [(await make_dry_run(person.key, chosen))["confirm"] for _ in range(2)]
+    both = await asyncio.gather(*(confirm_action(person.key, chosen, confirm) for confirm in confirms))
+    actions = [await wait_for_action(person, answer.json()["id"]) for answer in both]
     assert sum(action["done"] for action in actions) == 3
     refused = sum(action["skipped"].get("already_retried", 0) for action in actions)
     assert refused == sum(action["total"] for action in actions) - 3
@@ -136,7 +136,7 @@ async def test_two_actions_of_the_same_runs_retry_each_once(person: Person, work
 async def test_an_action_that_is_cancelled_takes_no_more_runs(
     person: Person, worker: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workflow, _ = await failing(person, 2)
+    workflow, _ = await create_failing_runs(person, 2)
     monkeypatch.setattr(bulk_actions, "_SHARE", 1)
     take, shares, is_cancelled = bulk_actions.take, list[UUID](), asyncio.Event()
 
@@ -148,7 +148,7 @@ async def test_an_action_that_is_cancelled_takes_no_more_runs(
         return share
 
     monkeypatch.setattr(bulk_actions, "take", take_one_before_the_cancellation)
-    action_id = await act(person, {"workflow_id": workflow})
+    action_id = await retry_all(person, {"workflow_id": workflow})
 
     async def look() -> bool:
         return (await person.key.get(f"{ACTIONS}/{action_id}")).json()["status"] == "running"
@@ -157,15 +157,15 @@ async def test_an_action_that_is_cancelled_takes_no_more_runs(
     action = (await person.key.post(f"{ACTIONS}/{action_id}/cancel")).json()
     assert (action["status"], action["done"]) == ("cancelled", 1)
     is_cancelled.set()
-    other = await act(person, {"workflow_id": (await failing(person, 1))[0]})
-    assert (await ended(person, other))["done"] == 1
+    other = await retry_all(person, {"workflow_id": (await create_failing_runs(person, 1))[0]})
+    assert (await wait_for_action(person, other))["done"] == 1
     assert shares == [UUID(action_id), UUID(other)]
     assert (await person.key.get(f"{ACTIONS}/{action_id}")).json() == action
     assert len(await retries_of(person, workflow)) == 1
 
 
 async def test_a_request_that_is_sent_again_with_its_key_has_the_same_answer(person: Person) -> None:
-    confirm = (await forecast(person.key, {"step": "a"}))["confirm"]
+    confirm = (await make_dry_run(person.key, {"step": "a"}))["confirm"]
     body = {"filter": {"step": "a"}, "action": "retry", "confirm": confirm}
     headers = {"Idempotency-Key": confirm[:30]}
     answers = [await person.key.post(BULK, json=body, headers=headers) for _ in range(2)]
@@ -179,7 +179,7 @@ async def test_a_request_that_is_sent_again_with_its_key_has_the_same_answer(per
 async def test_a_filter_of_more_runs_than_an_action_takes_is_refused(
     person: Person, worker: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workflow, _ = await failing(person, 3)
+    workflow, _ = await create_failing_runs(person, 3)
     chosen = {"workflow_id": workflow}
     monkeypatch.setattr(bulk_choice, "MOST", 2)
     body = {"filter": chosen, "action": "retry", "dry": True}
@@ -187,7 +187,7 @@ async def test_a_filter_of_more_runs_than_an_action_takes_is_refused(
     assert problem(response) == (409, "too_many_chosen")
     assert response.json()["limit"] == 2
     monkeypatch.setattr(bulk_choice, "MOST", 3)
-    assert (await forecast(person.key, chosen))["count"] == 3
+    assert (await make_dry_run(person.key, chosen))["count"] == 3
 
 
 @pytest.mark.parametrize(
@@ -217,30 +217,32 @@ async def test_bad_input_is_named(person: Person, change: dict[str, Any], wrong:
 
 
 async def test_a_confirmation_is_good_for_its_own_wish_alone(api: Api, person: Person) -> None:
-    confirm = (await forecast(person.key, {"step": "a"}))["confirm"]
+    confirm = (await make_dry_run(person.key, {"step": "a"}))["confirm"]
     refused = (409, "confirmation_mismatch")
-    assert problem(await confirmed(person.session, {"step": "a"}, confirm)) == refused
-    assert problem(await confirmed((await api.person()).key, {"step": "a"}, confirm)) == refused
-    assert problem(await confirmed(person.key, {"step": "b"}, confirm)) == refused
-    assert problem(await confirmed(person.key, {"step": "a"}, confirm, action="cancel")) == refused
-    assert problem(await confirmed(person.key, {"step": "a"}, confirm, version="newest")) == refused
+    assert problem(await confirm_action(person.session, {"step": "a"}, confirm)) == refused
+    assert problem(await confirm_action((await api.person()).key, {"step": "a"}, confirm)) == refused
+    assert problem(await confirm_action(person.key, {"step": "b"}, confirm)) == refused
+    assert problem(await confirm_action(person.key, {"step": "a"}, confirm, action="cancel")) == refused
+    assert problem(await confirm_action(person.key, {"step": "a"}, confirm, version="newest")) == refused
     for forged in ("é" * 54, confirm[:-2], confirm[::-1]):
-        assert problem(await confirmed(person.key, {"step": "a"}, forged)) == refused, forged
-    assert (await confirmed(person.key, {"step": "a"}, confirm)).json()["status"] == "completed", "of none"
+        assert problem(await confirm_action(person.key, {"step": "a"}, forged)) == refused, forged
+    assert (await confirm_action(person.key, {"step": "a"}, confirm)).json()["status"] == "completed", (
+        "of none"
+    )
 
 
 async def test_a_confirmation_ends_after_ten_minutes(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    confirm = (await forecast(person.key, {}))["confirm"]
+    confirm = (await make_dry_run(person.key, {}))["confirm"]
     with monkeypatch.context() as patch:
         patch.setattr(confirmations, "MINUTES", -1)
-        assert problem(await confirmed(person.key, {}, confirm)) == (409, "confirmation_expired")
-    assert (await confirmed(person.key, {}, confirm)).status_code == 202
+        assert problem(await confirm_action(person.key, {}, confirm)) == (409, "confirmation_expired")
+    assert (await confirm_action(person.key, {}, confirm)).status_code == 202
 
 
 async def test_a_share_that_is_lost_before_its_commit_is_taken_again_and_no_run_twice(
     person: Person, worker: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workflow, failed = await failing(person, 5)
+    workflow, failed = await create_failing_runs(person, 5)
     monkeypatch.setattr(bulk_actions, "_SHARE", 2)
     record, shares = bulk_actions.record, list[Share]()
 
@@ -252,8 +254,8 @@ async def test_a_share_that_is_lost_before_its_commit_is_taken_again_and_no_run_
 
     monkeypatch.setattr(bulk_actions, "record", lose_the_second)
     chosen = {"workflow_id": workflow}
-    confirm = (await forecast(person.key, chosen))["confirm"]
-    action = await ended(person, (await confirmed(person.key, chosen, confirm)).json()["id"])
+    confirm = (await make_dry_run(person.key, chosen))["confirm"]
+    action = await wait_for_action(person, (await confirm_action(person.key, chosen, confirm)).json()["id"])
     assert (action["done"], len(shares)) == (5, 4)
     assert await retries_of(person, workflow) == sorted(failed)
 
@@ -261,7 +263,7 @@ async def test_a_share_that_is_lost_before_its_commit_is_taken_again_and_no_run_
 async def test_retries_wait_while_the_account_has_no_room(
     person: Person, worker: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workflow, failed = await failing(person, 2)
+    workflow, failed = await create_failing_runs(person, 2)
     monkeypatch.setattr(bulk_actions, "_PAUSE_SECONDS", 0.1)
     find_full, asked = UnfinishedRuns.find_full, list[UUID]()
 
@@ -270,8 +272,8 @@ async def test_retries_wait_while_the_account_has_no_room(
         return set(new) if len(asked) == 2 else await find_full(self, connection, new)
 
     chosen = {"workflow_id": workflow}
-    confirm = (await forecast(person.key, chosen))["confirm"]
+    confirm = (await make_dry_run(person.key, chosen))["confirm"]
     monkeypatch.setattr(UnfinishedRuns, "find_full", be_full_once)
-    action = await ended(person, (await confirmed(person.key, chosen, confirm)).json()["id"])
+    action = await wait_for_action(person, (await confirm_action(person.key, chosen, confirm)).json()["id"])
     assert (action["done"], action["skipped"], len(asked)) == (2, {}, 3)
     assert await retries_of(person, workflow) == sorted(failed)
