@@ -6,7 +6,7 @@ Each round claims runs, ends them and accepts as many anew; the time of the clai
 
 `stored`: claims of 64 runs of one workflow, also while somebody else's snapshot keeps dead rows in the index;
 last comes how Postgres finds the runs of a queue. `queues`: so many workflows, of up to 200 accounts, have 4
-runs waiting each; once 25,000 others are at work. A table that is given no number is left out.
+runs waiting each; a claim takes 4 runs at most, then 256; once 25,000 others are at work. A table that is given no number is left out.
 docs/benchmarks.md says how to read it.
 """
 
@@ -40,7 +40,7 @@ from models.identifiers import new_id
 from models.runs import run_work, shifts
 from models.runs.acceptance import RunRequest, accept
 from models.runs.claim_order import Turn
-from models.runs.claim_requests import ClaimRequest
+from models.runs.claim_requests import MAX_ROWS, ClaimRequest
 from models.runs.low_water import LowWater
 from models.runs.run_work import Claim
 from models.runs.run_writes import Change, End, record_changes_if_claimed
@@ -95,8 +95,10 @@ async def add_runs(connection: Connection, target: RunTarget, count: int) -> Non
 class Claimer:
     """Claims and ends runs like a worker. Only this class knows how to do either."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, rows: int = MAX_ROWS) -> None:
+        """Create the claimer; a claim takes `rows` runs at most."""
         self._connection = connection
+        self._rows = rows
         self._shift_id: UUID | None = None
         self._turn = Turn()
         self._low_water = LowWater()
@@ -106,7 +108,7 @@ class Claimer:
         if self._shift_id is None:
             self._shift_id = new_id()
             await shifts.begin(self._connection, self._shift_id, new_id())
-        request = ClaimRequest(turn=self._turn, marks=self._low_water.marks())
+        request = ClaimRequest(rows=self._rows, turn=self._turn, marks=self._low_water.marks())
         claim = await run_work.claim(self._connection, self._shift_id, request)
         if isinstance(claim, bool):
             return None
@@ -200,12 +202,14 @@ async def runs_at_work(database: Database, count: int) -> AsyncGenerator[None]:
         await connection.execute("vacuum analyze run_work")
 
 
-async def queue_line(database: Database, queues: Mapping[UUID, RunTarget], rounds: int) -> str:
+async def queue_line(
+    database: Database, queues: Mapping[UUID, RunTarget], rounds: int, rows: int
+) -> str:
     """Return a line: the number of claims, p50 and p99 in milliseconds, and runs per claim."""
     found, until = load.Result(0), time.monotonic() + _LINE_SECONDS
     runs: list[int] = []
     async with database.connection() as connection:
-        claimer = Claimer(connection)
+        claimer = Claimer(connection, rows)
         while len(runs) < rounds and time.monotonic() < until:
             seconds, given = await claimer.cycle(queues)
             found.latencies.append(seconds)
@@ -229,13 +233,18 @@ async def compare_queues(database: Database, sizes: list[int], elsewhere: int, r
                 await add_runs(connection, target, _ROWS_A_QUEUE)
             await connection.execute("vacuum analyze run_work")
 
+    async def print_lines(size: int, at_work: int) -> None:
+        for rows in (_ROWS_A_QUEUE, MAX_ROWS):
+            line = await queue_line(database, queues, rounds, rows)
+            print(f"{size:17} {at_work:18}  {line}", flush=True)
+
     for number, size in enumerate(sorted(sizes)):
         if number == 0:
             async with runs_at_work(database, elsewhere):
                 await fill(size)
-                print(f"{size:17} {elsewhere:18}  {await queue_line(database, queues, rounds)}", flush=True)
+                await print_lines(size, elsewhere)
         await fill(size)
-        print(f"{size:17} {0:18}  {await queue_line(database, queues, rounds)}", flush=True)
+        await print_lines(size, 0)
 
 
 async def run_table(data: Path, table: Callable[[Database], Awaitable[None]]) -> None:
