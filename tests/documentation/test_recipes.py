@@ -18,7 +18,7 @@ _FOLDER = ROOT / "docs" / "recipes"
 RECIPES = sorted(path for path in _FOLDER.glob("*.md") if path.name != "README.md")
 _LONGEST = 120
 _WRITTEN = re.compile(r"<<'(JSON|YAML)'\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
-_CLOSING = ("## What bites", "## Both together", "## Moving", "## What is otherwise")
+_CLOSING = ("## Limits and pitfalls", "## What bites", "## Both together", "## Moving", "## What is otherwise")
 
 
 def workflows(path: Path) -> Iterator[dict[str, Any]]:
