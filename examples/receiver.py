@@ -43,4 +43,8 @@ if __name__ == "__main__":
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 9000
     if len(sys.argv) > 2:
         ANSWERS.update(json.loads(Path(sys.argv[2]).read_text(encoding="utf-8")))
-    ThreadingHTTPServer(("127.0.0.1", port), Receiver).serve_forever()
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Receiver)
+    except OSError as error:
+        sys.exit(f"Port {port} cannot be opened ({error.strerror}). Stop an earlier receiver first: kill %1")
+    server.serve_forever()

@@ -18,7 +18,7 @@ _FOLDER = ROOT / "docs" / "recipes"
 RECIPES = sorted(path for path in _FOLDER.glob("*.md") if path.name != "README.md")
 _LONGEST = 120
 _WRITTEN = re.compile(r"<<'(JSON|YAML)'\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
-_CLOSING = ("## What bites", "## Both together", "## Moving", "## What is otherwise")
+_CLOSING = ("## Limits and pitfalls", "## Both together", "## Differences")
 
 
 def workflows(path: Path) -> Iterator[dict[str, Any]]:
@@ -34,7 +34,7 @@ DEFINITIONS = {f"{path.stem}: {one['name']}": one for path in RECIPES for one in
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_is_short_says_first_what_one_gets_and_at_last_what_bites(path: Path) -> None:
+def test_a_recipe_is_short_says_first_what_one_gets_and_at_last_its_limits(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= _LONGEST
     first = text.split("\n\n")[1]
