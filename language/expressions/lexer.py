@@ -75,6 +75,8 @@ class Lexer(lexer.Lexer):
             return self._arithmetic(position)
         if character == "=":
             return bad("One = means nothing here: write ==.", position)
+        if character in ("+", "/", "%"):
+            return bad("There is no arithmetic; sum([a, b]) adds.", position)
         return bad("There is a character that means nothing here.", position)
 
     def _arithmetic(self, position: int) -> ExpressionError:

@@ -53,7 +53,7 @@ class SilentSource(EventData):
     source: str = Field(description="The source.")
     since: AwareDatetime | None = Field(description="When it was last heard before; null if it never was.")
     why: Reason = Field(description=WHY)
-    targets: int = Field(description="Of how many targets it was not heard.")
+    targets: int = Field(description="For how many targets it did not answer.")
 
 
 class MonitorRunCompleted(EventData):
@@ -64,13 +64,11 @@ class MonitorRunCompleted(EventData):
     run_id: UUID = Field(description="Its run.")
     total_records: int = Field(description="How many targets the run had.")
     changes_detected: int = Field(description="How many of them have changed.")
-    targets_partial: int = Field(
-        default=0, description="How many of them have a result without some source of a tracked field."
-    )
+    targets_partial: int = Field(default=0, description="How many of them lack a source of a tracked field.")
     sources_silent: list[SilentSource] = Field(
         default_factory=list[SilentSource],
-        description="The sources that were not heard of some target, each with its `source`, `since`, `why`"
-        " and `targets`.",
+        description="The sources that did not answer for some target, each with its `source`, `since`,"
+        " `why` and `targets`.",
     )
     credits_used: int = Field(description="What it cost.")
     changes: list[ChangedTarget] = Field(
@@ -88,7 +86,7 @@ class MonitorRunFailed(EventData):
     monitor_name: str = Field(description="What it is called.")
     run_id: UUID = Field(description="Its run.")
     total_records: int = Field(description="How many targets the run had.")
-    processed_records: int = Field(description="How many of them it had looked up by then.")
+    processed_records: int = Field(description="How many of them were done by then.")
     credits_used: int = Field(description="What it cost.")
     error: Failure = Field(description="Why it failed.")
 
@@ -98,14 +96,14 @@ class MonitorSourceSilent(EventData):
 
     monitor_id: UUID = Field(description="The monitor.")
     monitor_name: str = Field(description="What it is called.")
-    run_id: UUID = Field(description="Its run that has not heard the source again.")
+    run_id: UUID = Field(description="The run that was without the source again.")
     source: str = Field(description="The source.")
     why: Reason = Field(
         description="Why: it `failed`, was `limited`, has `no_key` or `no_data`, or its `quota` was used up."
     )
-    silent_since: AwareDatetime = Field(description="When the first run began that heard it of no target.")
-    heard_at: AwareDatetime | None = Field(description="When it was last heard; null if it never was.")
-    silent_runs: int = Field(description="How many runs in a row have not heard it.")
+    silent_since: AwareDatetime = Field(description="When the first run without an answer of it began.")
+    heard_at: AwareDatetime | None = Field(description="When it last answered; null if it never did.")
+    silent_runs: int = Field(description="How many runs in a row were without it.")
 
 
 class MonitorSourceBack(EventData):
@@ -113,31 +111,27 @@ class MonitorSourceBack(EventData):
 
     monitor_id: UUID = Field(description="The monitor.")
     monitor_name: str = Field(description="What it is called.")
-    run_id: UUID = Field(description="Its run that has heard the source.")
+    run_id: UUID = Field(description="The run in which the source answered.")
     source: str = Field(description="The source.")
     why: Reason = Field(description="Why it was silent.")
-    silent_since: AwareDatetime = Field(description="When the first run began that heard it of no target.")
+    silent_since: AwareDatetime = Field(description="When the first run without an answer of it began.")
 
 
 class WorkflowRunCompleted(EventData):
     """A run of a workflow that completed."""
 
     run_id: UUID = Field(description="The run.")
-    workflow_id: UUID = Field(description="The workflow that it is a run of.")
-    workflow_name: str = Field(description="What that is called.")
-    version: int = Field(description="The version of the workflow that it ran.")
+    workflow_id: UUID = Field(description="Its workflow.")
+    workflow_name: str = Field(description="The name of the workflow.")
+    version: int = Field(description="The version that it ran.")
     trigger: TriggerType = Field(description="What started it.")
     credits_used: int = Field(description="What it cost.")
-    items_total: int | None = Field(
-        description="How many items its steps with `for_each` had; null if it did none."
-    )
-    items_failed: int | None = Field(description="How many of these failed.")
+    items_total: int | None = Field(description="Items of its steps with `for_each`; null without any.")
+    items_failed: int | None = Field(description="How many of them failed.")
     queued_at: AwareDatetime = Field(description="When it was accepted.")
     started_at: AwareDatetime | None = Field(description="When it began; null if it never did.")
     completed_at: AwareDatetime = Field(description="When it ended.")
-    duration_ms: int | None = Field(
-        description="From its start to its end, in milliseconds; null if it never began."
-    )
+    duration_ms: int | None = Field(description="Milliseconds from start to end; null if it never began.")
 
 
 class WorkflowRunFailed(WorkflowRunCompleted):
@@ -150,10 +144,10 @@ class WorkflowAlert(EventData):
     """The alert of an `emit` step of a workflow."""
 
     run_id: UUID = Field(description="The run.")
-    workflow_id: UUID = Field(description="The workflow that it is a run of.")
-    workflow_name: str = Field(description="What that is called.")
+    workflow_id: UUID = Field(description="Its workflow.")
+    workflow_name: str = Field(description="The name of the workflow.")
     step_id: str = Field(description="The step that sent it.")
-    data: Any = Field(description="What the step says: any JSON.")
+    data: Any = Field(description="The `data` of the step.")
 
 
 class LookupCompleted(EventData):
@@ -163,16 +157,16 @@ class LookupCompleted(EventData):
         description="What was looked up: `ip`, `breach`, `email`, `validate`, `phone`, `domain`, `username`,"
         " `websearch`, `company` or `darkweb`."
     )
-    query: str = Field(description="What was asked, in normal form.")
+    query: str = Field(description="The target, in normal form.")
     credits_used: int = Field(description="What it cost.")
-    cached: bool = Field(description="Whether all answers of sources outside were kept from earlier lookups.")
+    cached: bool = Field(description="Whether all answers of outside sources came from the cache.")
     partial: bool = Field(
         description="Whether a source that is set up failed, was limited or lacks its data."
     )
     sources: list[str] = Field(description="The sources that gave an answer.")
     via: Literal["api", "workflow"] = Field(description="Who asked: a request, or a step of a workflow.")
-    key_id: UUID | None = Field(description="The API key of the request; null if it had none.")
-    run_id: UUID | None = Field(description="The run that the step belongs to; null if there is none.")
+    key_id: UUID | None = Field(description="The API key of the request, or null.")
+    run_id: UUID | None = Field(description="The run of the step, or null.")
 
 
 class BulkJobCompleted(EventData):
@@ -180,13 +174,13 @@ class BulkJobCompleted(EventData):
 
     job_id: UUID = Field(description="The job.")
     name: str | None = Field(description="What it is called; null if it has no name.")
-    type: str = Field(description="The kind of its lookups, as `kind` of `lookup.completed`.")
+    type: str = Field(description="Its kind of lookup, as in `lookup.completed`.")
     total_rows: int = Field(description="How many rows it has.")
     processed_rows: int = Field(description="How many of them are done.")
     succeeded_rows: int = Field(description="How many of those were answered.")
     failed_rows: int = Field(description="How many of those were not.")
     credits_used: int = Field(description="What it cost.")
-    duration_ms: int = Field(description="From its start to its end, in milliseconds.")
+    duration_ms: int = Field(description="Milliseconds from start to end.")
 
 
 class BulkJobFailed(BulkJobCompleted):
@@ -202,7 +196,7 @@ class KeyCreated(EventData):
     name: str = Field(description="What it is for.")
     key_preview: str = Field(description="Its beginning and its last four characters.")
     scopes: list[str] = Field(description="What it may do.")
-    expires_at: AwareDatetime | None = Field(description="When it ends by itself; null for never.")
+    expires_at: AwareDatetime | None = Field(description="When it expires; null for never.")
 
 
 class KeyRevoked(EventData):
@@ -211,7 +205,7 @@ class KeyRevoked(EventData):
     key_id: UUID = Field(description="The key.")
     name: str = Field(description="What it was for.")
     key_preview: str = Field(description="Its beginning and its last four characters.")
-    permanent: bool = Field(description="Whether its record was removed, too.")
+    permanent: bool = Field(description="Whether its record was deleted too.")
 
 
 class CreditsLow(EventData):
@@ -225,7 +219,7 @@ class CreditsExhausted(EventData):
     """A balance that is used up."""
 
     balance: int = Field(description="The balance after the change: 0.")
-    held: int = Field(description="What is held for work under way; what that does not use comes back.")
+    held: int = Field(description="Credits held for work under way; unused ones come back.")
 
 
 class CreditsToppedUp(EventData):
@@ -244,9 +238,7 @@ class WebhookDisabled(EventData):
     reason: Literal["gone", "failing"] = Field(
         description="Why: it answered 410, or it has failed for five days."
     )
-    failing_since: AwareDatetime | None = Field(
-        description="Since when it has only failed; null if it has not."
-    )
+    failing_since: AwareDatetime | None = Field(description="Start of the failures, or null.")
 
 
 class WebhookTest(EventData):

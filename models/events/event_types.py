@@ -149,9 +149,8 @@ _TYPES = (
     ),
     _type(
         "monitor.source_silent",
-        "Two runs of a monitor in a row, or more, have heard a source of its tracked fields of no target, for"
-        " a day or longer. It comes once for each source of a monitor, until that is heard again. A source"
-        " that never had a key gives none.",
+        "A source of a monitor's tracked fields has answered for no target in two or more runs in a row, for"
+        " a day or longer. The event comes once for each silence. A source that never had a key gives none.",
         MonitorSourceSilent(
             monitor_id=_MONITOR, monitor_name="Key customers", run_id=_RUN, source="greynoise", why="failed",
             silent_since=_START - timedelta(days=1), heard_at=_START - timedelta(days=2), silent_runs=2,
@@ -159,7 +158,7 @@ _TYPES = (
     ),
     _type(
         "monitor.source_back",
-        "A monitor's run has heard a source again that `monitor.source_silent` had told of.",
+        "A source that `monitor.source_silent` reported has answered again.",
         MonitorSourceBack(
             monitor_id=_MONITOR, monitor_name="Key customers", run_id=_RUN, source="greynoise", why="failed",
             silent_since=_START - timedelta(days=1),
@@ -186,7 +185,7 @@ _TYPES = (
     ),
     _type(
         "workflow.alert",
-        "A step `emit` of a workflow has run: one event for each run and step, even if its work is repeated.",
+        "A step `emit` of a workflow has run. There is one event for each run and step.",
         WorkflowAlert(
             run_id=_RUN, workflow_id=_WORKFLOW, workflow_name="Visitors from abroad", step_id="tell",
             data={"text": "A visitor from Tor: 185.220.101.1", "country": None},
@@ -232,7 +231,7 @@ _TYPES = (
     ),
     _type(
         "credits.low",
-        "A change took the balance below the account's threshold; before, it was there or above.",
+        "A change took the balance below the account's threshold.",
         CreditsLow(balance=99, low_balance_threshold=100),
     ),
     _type(
@@ -248,14 +247,14 @@ _TYPES = (
     _type(
         "webhook.disabled",
         "A webhook was switched off, because it answered 410 or has only failed for five days. The account's"
-        " other webhooks are told.",
+        " other webhooks get the event.",
         WebhookDisabled(
             webhook_id=_WEBHOOK, url="https://example.com/hooks", reason="failing", failing_since=_START
         ),
     ),
     _type(
         "webhook.test",
-        "`POST /api/webhooks/test` was called. It goes to that webhook alone, whatever it is subscribed to.",
+        "`POST /api/webhooks/test` was called. Only that webhook gets it, whatever its filters are.",
         WebhookTest(webhook_id=_WEBHOOK, message="This is a test."),
     ),
 )  # fmt: skip

@@ -668,6 +668,10 @@ MESSAGES: dict[str, tuple[Step, str, str]] = {
         step("a", "webhook", url=URL, body="So: {{ trigger.x = 1 }}"), "/config/body",
         f"At character 18: {ONE_SIGN}",
     ),
+    "a sum": (
+        condition("a", "trigger.x + 1 > 2"), "/config/expression",
+        "At character 11: There is no arithmetic; sum([a, b]) adds.",
+    ),
     "braces around an expression": (
         condition("a", "{{ trigger.x }} == 1"), "/config/expression", f"At character 1: {BRACES}",
     ),

@@ -150,15 +150,14 @@ def rows(schema: dict[str, Any], within: str = "") -> Iterator[str]:
 
 def section(event_type: EventType) -> str:
     """Return what docs/events.md must say of a type."""
-    head = [
-        f"### {event_type.name}",
-        "",
-        event_type.description,
-        "",
-        "| `data` | Type | |",
-        "| --- | --- | --- |",
-    ]
-    return "\n".join([*head, *rows(event_type.data_schema())])
+    head = [f"### {event_type.name}", "", event_type.description, ""]
+    listed = list(rows(event_type.data_schema()))
+    for other in EVENT_TYPES.values():
+        if other.data is event_type.data.__base__:
+            anchor = other.name.replace(".", "")
+            head += [f"All fields of [{other.name}](#{anchor}), and:", ""]
+            listed = [row for row in listed if row not in set(rows(other.data_schema()))]
+    return "\n".join([*head, "| `data` | Type | |", "| --- | --- | --- |", *listed])
 
 
 @each_type
