@@ -30,7 +30,7 @@ _TITLE = 80
 _DAY_SECONDS = 86_400
 HOW_TO_SET_UP = (
     "Set VEDETTE_CHAT_BASE_URL to the root of an OpenAI-compatible API, such as http://127.0.0.1:11434/v1,"
-    " and VEDETTE_CHAT_MODEL to a model of it; VEDETTE_CHAT_KEY if it wants a key. Then start anew."
+    " and VEDETTE_CHAT_MODEL to a model of it; VEDETTE_CHAT_KEY if it wants a key. Then restart the service."
 )
 
 

@@ -46,6 +46,12 @@ NOT_RUN: dict[tuple[str, str, str], str] = {
         "tests/openapi/test_clients.py generates these types",
     ("docs/cli.md", "sh", "vedette events listen --type 'workflow.run.*'"):
         "goes on until Ctrl-C; tests/cli runs it",
+    ("docs/cli.md", "sh", "vedette chat"): "needs a model; tests/assistant has one",
+    ("docs/assistant.md", "sh", "vedette chat"): "needs a model; tests/assistant has one",
+    ("docs/assistant.md", "text", "VEDETTE_CHAT_BASE_URL=http://127.0.0.1:11434/v1"):
+        "settings of a service with a model; tests/assistant has one",
+    ("docs/assistant.md", "text", 'GET /api/chat {"enabled": true, "host": "127.0.0.1:11434", '
+        '"model": "qwen3:14b", "agreed_at": null, …}'): "needs a model; tests/assistant has one",
     ("docs/monitoring.md", "text", "rule_files: [rules.yml]"):
         "a configuration of Prometheus; tests/health/test_alerts.py runs one",
     ("docs/mcp.md", "text", "invalid_input:"): "what a tool says; tests/mcp has it",
