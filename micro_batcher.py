@@ -41,11 +41,8 @@ class MicroBatcher(Generic[Asked, Given]):
 
         Args:
             ask: returns one answer for each request, in order. If it raises an error that a single request
-                may
-            have
-                caused, it is called again with each half, until that request is alone: therefore a repeated
-                request
-                must do no harm.
+                may have caused, it is called again with each half, until that request is alone: therefore a
+                repeated request must do no harm.
             size: the size of a request, in bytes.
             most: the highest number of requests in a group.
             in_flight: the highest number of groups in flight.

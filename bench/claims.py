@@ -6,8 +6,8 @@ Each round claims runs, ends them and accepts as many anew; the time of the clai
 
 `stored`: claims of 64 runs of one workflow, also while somebody else's snapshot keeps dead rows in the index;
 last comes how Postgres finds the runs of a queue. `queues`: so many workflows, of up to 200 accounts, have 4
-runs waiting each; a claim takes 4 runs at most, then 256; once 25,000 others are at work. A table that is given no number is left out.
-docs/benchmarks.md says how to read it.
+runs waiting each; a claim takes 4 runs at most, then 256; once 25,000 others are at work. A table that is
+given no number is left out. docs/benchmarks.md says how to read it.
 """
 
 from __future__ import annotations

@@ -31,6 +31,12 @@ class FieldError:
     column: str | None = None
 
 
+def describe_errors(errors: Sequence[FieldError]) -> str:
+    """Return one sentence with the place and the message of the first three errors."""
+    described = [f"{one.parameter or one.pointer or '/'}: {one.message}" for one in errors[:3]]
+    return "; ".join([*(one.removesuffix(".") for one in described[:-1]), *described[-1:]])
+
+
 class DomainError(Exception):
     """The base of all errors that a rule of the domain raises.
 
@@ -51,7 +57,7 @@ class Invalid(DomainError):
     """The input is invalid; `errors` lists all errors at once."""
 
     def __init__(self, errors: Sequence[FieldError], code: str = "invalid_input") -> None:
-        super().__init__(code, "; ".join(f"{e.pointer or '/'}: {e.message}" for e in errors[:3]))
+        super().__init__(code, describe_errors(errors))
         self.errors = list(errors)
 
 

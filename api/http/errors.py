@@ -183,8 +183,7 @@ def _validation_error(request: Request, error: Exception) -> Response:
             request.scope, ProblemReport(404, "not_found", "There is nothing with this id.")
         )
     listed = field_errors(found.errors(), found.body)
-    message = "; ".join(f"{e.parameter or e.pointer or '/'}: {e.message}" for e in listed[:3])
-    problem = ProblemReport(400, "invalid_input", message, field_errors=listed)
+    problem = ProblemReport(400, "invalid_input", errors.describe_errors(listed), field_errors=listed)
     return problem_response(request.scope, problem)
 
 

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 
 from api.http import query
 from api.problems import Problem
-from models.errors import FieldError
+from models.errors import FieldError, describe_errors
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 
@@ -123,8 +123,7 @@ class StrictRequest(Request):
             Problem: 400 `unknown_parameter`.
         """
         if found := self.unknown_parameters():
-            message = "; ".join(f"{error.parameter}: {error.message}" for error in found[:3])
-            raise Problem(400, "unknown_parameter", message, errors=found)
+            raise Problem(400, "unknown_parameter", describe_errors(found), errors=found)
 
     @property
     def media_type(self) -> str:

@@ -57,6 +57,7 @@ class _IngestRoute(StrictRoute):
 router = APIRouter(prefix="/api/workflows/ingest", tags=["triggers"], route_class=_IngestRoute)
 
 _MAX_FIELDS = 1000
+_TAKEN = f"An event takes {_MAX_FIELDS:,} fields at most, and no file: for files there is the trigger file_upload."
 _CHARSETS = (b"utf-8", b"utf8", b"iso-8859-1", b"iso8859-1", b"latin-1", b"latin1")
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 # Any JSON is accepted. Clients of openapi-python-client cannot send a body of any type, so it is declared an
@@ -234,7 +235,7 @@ async def _form(request: StrictRequest, content_type: str) -> Any:
             parser = MultiPartParser(request.headers, stream(), max_files=0, max_fields=_MAX_FIELDS)
             return _fields((await parser.parse()).multi_items())
     except MultiPartException as error:
-        raise Invalid([FieldError("", "invalid_form", error.message)]) from None
+        raise Invalid([FieldError("", "invalid_form", f"{error.message} {_TAKEN}")]) from None
     return await _parse_urlencoded(raw, charset)
 
 

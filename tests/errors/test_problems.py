@@ -23,7 +23,7 @@ from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from database import Database
 from embedded.postgres import Postgres
-from models.errors import NotFound
+from models.errors import FieldError, NotFound, describe_errors
 from settings import Settings
 from tests.api_server import Api, running, serving
 
@@ -316,3 +316,16 @@ async def test_openapi_names_no_status_for_errors_but_as_problem_documents(api: 
                 if status >= "400" and path not in ("/readyz", "/mcp"):  # JSON-RPC has errors of its own
                     pages = {"text/html"} if path.startswith("/api/workflows/resume/") else set()
                     assert set(answer["content"]) - pages == {"application/problem+json"}, (path, status)
+
+
+def test_several_errors_are_one_sentence_with_their_places() -> None:
+    found = [
+        FieldError("/approved", "invalid_type", "Must be a boolean."),
+        FieldError("", "too_long", "Must have fewer fields.", parameter="limit"),
+        FieldError("", "no_object", "Must be an object."),
+        FieldError("/left", "out", "Is left out."),
+    ]
+    assert describe_errors(found) == (
+        "/approved: Must be a boolean; limit: Must have fewer fields; /: Must be an object."
+    )
+    assert describe_errors(found[:1]) == "/approved: Must be a boolean."
