@@ -57,7 +57,7 @@ class _IngestRoute(StrictRoute):
 router = APIRouter(prefix="/api/workflows/ingest", tags=["triggers"], route_class=_IngestRoute)
 
 _MAX_FIELDS = 1000
-_TAKEN = f"An event takes {_MAX_FIELDS:,} fields at most, and no file: for files there is the trigger file_upload."
+_TAKEN = f"An event takes {_MAX_FIELDS:,} fields at most, and no file: the trigger file_upload takes files."
 _CHARSETS = (b"utf-8", b"utf8", b"iso-8859-1", b"iso8859-1", b"latin-1", b"latin1")
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 # Any JSON is accepted. Clients of openapi-python-client cannot send a body of any type, so it is declared an

@@ -112,4 +112,4 @@ async def test_the_dedupe_value_of_a_large_event_is_found_too(api: Api) -> None:
 
 async def test_who_sends_a_file_in_an_event_is_told_where_files_go(api: Api) -> None:
     answer, _ = await send(api, MULTIPART, multipart(b"x", b'a"; filename="f'))
-    assert "no file: for files there is the trigger file_upload." in answer.json()["errors"][0]["message"]
+    assert "no file: the trigger file_upload takes files." in answer.json()["errors"][0]["message"]
