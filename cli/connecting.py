@@ -53,7 +53,7 @@ def connected_settings() -> Settings:
     if settings.database_url is None:
         raise StartError(
             f"No stack runs over the data folder {settings.data}, and DATABASE_URL is not set. "
-            "Start one with `vedette up`.",
+            "Start one with `vedette up`, or name its folder in VEDETTE_DATA.",
             ExitCode.DATABASE,
         )
     asyncio.run(check_database(database_url(settings)))
