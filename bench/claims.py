@@ -202,9 +202,7 @@ async def runs_at_work(database: Database, count: int) -> AsyncGenerator[None]:
         await connection.execute("vacuum analyze run_work")
 
 
-async def queue_line(
-    database: Database, queues: Mapping[UUID, RunTarget], rounds: int, rows: int
-) -> str:
+async def queue_line(database: Database, queues: Mapping[UUID, RunTarget], rounds: int, rows: int) -> str:
     """Return a line: the number of claims, p50 and p99 in milliseconds, and runs per claim."""
     found, until = load.Result(0), time.monotonic() + _LINE_SECONDS
     runs: list[int] = []
