@@ -108,7 +108,10 @@ class Claimer:
         if self._shift_id is None:
             self._shift_id = new_id()
             await shifts.begin(self._connection, self._shift_id, new_id())
-        request = ClaimRequest(rows=self._rows, turn=self._turn, marks=self._low_water.marks())
+        marks = self._low_water.marks()
+        request = ClaimRequest(
+            rows=self._rows, turn=self._turn, marks=marks, on_read=self._low_water.note_read
+        )
         claim = await run_work.claim(self._connection, self._shift_id, request)
         if isinstance(claim, bool):
             return None

@@ -233,6 +233,7 @@ class Dispatcher(DispatchLoop):
                 first=first_to_serve(self._claims[own]) if newcomer is None else INTERACTIVE,
                 alone=alone,
                 own=own,
+                on_read=self._low_water[own].note_read,
             )
             claim = await run_work.claim(connection, held.id, request)
         if isinstance(claim, Claim):

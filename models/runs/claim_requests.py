@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -48,6 +48,7 @@ class ClaimRequest:
         first: the priority that is served first.
         alone: claim only runs that were lost twice with their worker.
         own: claim only runs that need a workflow of their own.
+        on_read: called with the rows of the index that the claim has read, and the runs that it got.
     """
 
     room: int = WINDOW
@@ -59,6 +60,7 @@ class ClaimRequest:
     first: int = WAITED
     alone: bool = False
     own: bool = False
+    on_read: Callable[[int, int], None] = lambda _rows, _runs: None
 
     @property
     def priorities(self) -> list[int]:

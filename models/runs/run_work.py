@@ -200,9 +200,15 @@ class Claim:
         return sum(map(len, self.groups.values()))
 
 
+# A session counts the rows that it reads of the index over several statements, so the count is taken before
+# and after. The join returns a row even if the claim returns none.
 _CLAIM: LiteralString = """
-select * from claim_runs_3(%s, %s, %s, %s, %s, %s, %s, %s::int[], %s::uuid[], %s::uuid[], %s::int[],
-  %s::int[], %s::uuid[], %s::uuid[], %s::int[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::timestamptz[])
+select c.*, pg_stat_get_xact_tuples_returned('ix_run_work_queued'::regclass) - before.rows as index_rows
+from (select pg_stat_get_xact_tuples_returned('ix_run_work_queued'::regclass) as rows offset 0) before
+left join lateral claim_runs_3(
+  %s, %s, %s, %s, %s, %s, %s, %s::int[], %s::uuid[], %s::uuid[], %s::int[],
+  %s::int[], %s::uuid[], %s::uuid[], %s::int[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::timestamptz[]
+) c on true
 """
 
 
@@ -231,7 +237,8 @@ async def claim(connection: Connection, shift_id: UUID, request: ClaimRequest) -
             [mark.new_from for mark in marks],
         )  # fmt: skip
         rows = await (await connection.execute(_CLAIM, values)).fetchall()
-        if not rows:
+        request.on_read(rows[0]["index_rows"], len(rows))
+        if rows[0]["last_accounts"] is None:
             return waits
         turn.go_on(dict(zip(priorities, rows[0]["last_accounts"], strict=True)), _last_gates(rows))
         if rows[0]["run_id"] is not None:

@@ -335,7 +335,7 @@ async def test_runs_go_on_when_temporal_has_been_restarted(
 LATE = {
     "committed a moment after one that was claimed": (timedelta(seconds=2), {}),
     "half a minute after it": (timedelta(seconds=30), {"_LONG_SECONDS": 0.0}),
-    "longer than any mark trails": (timedelta(hours=1), {"_IGNORED_SECONDS": 0.0}),
+    "longer than any mark trails": (timedelta(hours=1), {"_USED_SECONDS": 0.0}),
 }
 
 
@@ -352,7 +352,7 @@ async def test_a_run_that_is_committed_late_is_claimed(
     for name, value in constants.items():
         monkeypatch.setattr(low_water, name, value)
     target, marks = await new_target(), LowWater()
-    marks.marks()
+    marks.note_read(10_000, 1)
     await accept(database, target)
     first = await claim(database)
     assert isinstance(first, Claim)

@@ -12,7 +12,7 @@ from database import Database
 from language.records import INLINE_BYTES
 from models.automations.run_targets import RunTarget
 from models.priorities import ALONE, BULK, WAITED
-from models.runs import run_work, runs, setbacks, shifts
+from models.runs import low_water, run_work, runs, setbacks, shifts
 from models.runs.claim_order import KEPT, Turn
 from models.runs.claim_requests import ACCOUNT_WINDOW
 from models.runs.low_water import LowWater
@@ -398,7 +398,7 @@ async def test_what_another_has_claimed_meanwhile_is_not_set_aside(
 async def test_a_mark_hides_no_run_that_is_queued_again(database: Database, new_target: NewTarget) -> None:
     """Those that have begun have a mark of their own: they come back with the time at which they do."""
     marks = LowWater()
-    marks.marks()
+    marks.note_read(10_000, 1)
     run_ids = await accept(database, await new_target(), 2)
     for _ in range(3):
         shift_id = await new_shift(database)
@@ -414,7 +414,7 @@ async def test_a_claim_with_a_mark_reads_no_row_that_was_claimed_before_it(
 ) -> None:
     """Though a snapshot sees them still, so that they stay in the index."""
     target, marks = await new_target(), LowWater()
-    marks.marks()
+    marks.note_read(10_000, 1)
     old = await database.connect_dedicated()
     async with old:
         await old.execute("begin isolation level repeatable read")
@@ -429,12 +429,48 @@ async def test_a_claim_with_a_mark_reads_no_row_that_was_claimed_before_it(
     assert isinstance(await claim(database), Claim)
 
 
+async def test_marks_are_used_while_claims_without_them_read_dead_rows(
+    database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are kept by an old snapshot; without one, marks would only cost."""
+    monkeypatch.setattr(low_water, "_MANY_READ", 400)
+    target, marks, read = await new_target(), LowWater(), list[int]()
+
+    async def claim_one() -> None:
+        """Accept a run and claim it, as a worker does."""
+        await accept(database, target)
+
+        def note(rows: int, runs: int) -> None:
+            read.append(rows)
+            marks.note_read(rows, runs)
+
+        found = await claim(database, marks=marks.marks(), on_read=note)
+        assert isinstance(found, Claim) and found.size == 1
+        marks.note(replace(found, queues={q: _later(f) for q, f in found.queues.items()}))
+
+    await claim_one()
+    assert read[-1] < 100 and not marks.marks()
+    old = await database.connect_dedicated()
+    async with old:
+        await old.execute("begin isolation level repeatable read")
+        await old.execute("select count(*) from run_work")
+        for _ in range(2):
+            await accept(database, target, 256)
+            assert isinstance(await claim(database), Claim)
+        await claim_one()
+        assert read[-1] > 512 and marks.marks()
+        await accept(database, target)
+        assert await claim(database, marks=marks.marks(), on_read=lambda rows, _: read.append(rows)) is False
+        assert read[-1] < 100
+        await old.execute("commit")
+
+
 async def test_the_mark_of_a_queue_hides_no_older_run_of_another(
     database: Database, new_target: NewTarget
 ) -> None:
     """Of another account, priority or gate: each queue has a mark of its own."""
     target, marks = await new_target(), LowWater()
-    marks.marks()
+    marks.note_read(10_000, 1)
     others = [await new_target(), await new_target(account_id=target.account_id, concurrency={"limit": 1})]
     [low] = await accept(database, target)
     await change(database, [low], f"priority = {BULK}")
