@@ -200,11 +200,17 @@ class Claim:
         return sum(map(len, self.groups.values()))
 
 
-# A session counts the rows that it reads of the index over several statements, so the count is taken before
-# and after. The join returns a row even if the claim returns none.
-_CLAIM: LiteralString = """
-select c.*, pg_stat_get_xact_tuples_returned('ix_run_work_queued'::regclass) - before.rows as index_rows
-from (select pg_stat_get_xact_tuples_returned('ix_run_work_queued'::regclass) as rows offset 0) before
+# The rows that this session has read of the two indexes of queued runs: while Postgres believes that the
+# table is almost empty, it may choose either.
+_ROWS_READ: LiteralString = (
+    "(pg_stat_get_xact_tuples_returned('ix_run_work_queued'::regclass)"
+    " + pg_stat_get_xact_tuples_returned('ix_run_work_available_at'::regclass))"
+)
+# A session counts over several statements, so the count is taken before and after. The join returns a row
+# even if the claim returns none.
+_CLAIM: LiteralString = f"""
+select c.*, {_ROWS_READ} - before.rows as index_rows
+from (select {_ROWS_READ} as rows offset 0) before
 left join lateral claim_runs_3(
   %s, %s, %s, %s, %s, %s, %s, %s::int[], %s::uuid[], %s::uuid[], %s::int[],
   %s::int[], %s::uuid[], %s::uuid[], %s::int[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::timestamptz[]

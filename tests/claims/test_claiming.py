@@ -459,9 +459,6 @@ async def test_marks_are_used_while_claims_without_them_read_dead_rows(
             assert isinstance(await claim(database), Claim)
         await claim_one()
         assert read[-1] > 512 and marks.marks()
-        await accept(database, target)
-        assert await claim(database, marks=marks.marks(), on_read=lambda rows, _: read.append(rows)) is False
-        assert read[-1] < 100
         await old.execute("commit")
 
 
