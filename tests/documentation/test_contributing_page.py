@@ -51,3 +51,8 @@ def test_updates_of_dependencies_reach_each_lock_with_hashes() -> None:
     patterns = json.loads((ROOT / "renovate.json").read_text())["pip_requirements"]["managerFilePatterns"]
     locks = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("*.lock")]
     assert locks and all(any(re.search(one.strip("/"), lock) for one in patterns) for lock in locks)
+
+
+def test_the_readme_names_both_commands_that_set_everything_up() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make run" in text and "`make test`" in text
