@@ -19,6 +19,11 @@ _TURN_OF_ALL = 8
 _MOST_CURSORS = 1024
 
 
+def preceding(account_id: UUID) -> UUID:
+    """Return the id before this one in the order of accounts."""
+    return UUID(int=max(0, account_id.int - 1))
+
+
 @dataclass
 class Turn:
     """The position of a claimer in the order of accounts and gates.
@@ -36,8 +41,7 @@ class Turn:
 
     def beginning_with(self, account_id: UUID) -> Turn:
         """Return a turn that begins with this account; the original turn does not change."""
-        before = UUID(int=max(0, account_id.int - 1))
-        return Turn(dict.fromkeys(_PRIORITIES, before), self.gates)
+        return Turn(dict.fromkeys(_PRIORITIES, preceding(account_id)), self.gates)
 
     def go_on(self, last_accounts: Mapping[int, UUID], last_gates: Mapping[tuple[int, UUID], UUID]) -> None:
         """Advance past an account of each priority, and in some accounts past a gate."""

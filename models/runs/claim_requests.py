@@ -27,9 +27,10 @@ class Queue(NamedTuple):
 
 @dataclass(frozen=True)
 class Mark:
-    """The times from which a queue has work: begun runs, and runs that have not begun."""
+    """The times from which an account's queue without a gate has work: begun runs, and others."""
 
-    queue: Queue
+    priority: int
+    account_id: UUID
     begun_from: datetime
     new_from: datetime
 

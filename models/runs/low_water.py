@@ -49,7 +49,10 @@ class LowWater:
         trail = _TRAIL
         if now >= self._long_at:
             self._long_at, trail = now + _LONG_SECONDS, _LONG_TRAIL
-        return [Mark(queue, one.begun - trail, one.new - trail) for queue, one in self._levels.items()]
+        return [
+            Mark(queue.priority, queue.account_id, one.begun - trail, one.new - trail)
+            for queue, one in self._levels.items()
+        ]
 
     def note_read(self, rows: int, runs: int) -> None:
         """Use marks for a while if a claim without them has read too many rows of the index for its runs."""

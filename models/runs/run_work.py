@@ -28,7 +28,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models.gates import NONE
 from models.priorities import ALONE, BULK
-from models.runs.claim_order import WINDOW
+from models.runs.claim_order import WINDOW, preceding
 from models.runs.claim_requests import ClaimRequest, Queue
 from tracing import NO_ORIGIN, Origin
 
@@ -200,18 +200,13 @@ class Claim:
         return sum(map(len, self.groups.values()))
 
 
-# The rows that this session has read of the two indexes of queued runs: while Postgres believes that the
-# table is almost empty, it may choose either.
-_ROWS_READ: LiteralString = (
-    "(pg_stat_get_xact_tuples_returned('ix_run_work_queued'::regclass)"
-    " + pg_stat_get_xact_tuples_returned('ix_run_work_available_at'::regclass))"
-)
-# A session counts over several statements, so the count is taken before and after. The join returns a row
-# even if the claim returns none.
+# A session counts the rows that it reads of an index over several statements, so the count is taken before
+# and after. The join returns a row even if the claim returns none.
+_ROWS_READ: LiteralString = "pg_stat_get_xact_tuples_returned('ix_run_work_queued'::regclass)"
 _CLAIM: LiteralString = f"""
 select c.*, {_ROWS_READ} - before.rows as index_rows
 from (select {_ROWS_READ} as rows offset 0) before
-left join lateral claim_runs_3(
+left join lateral claim_runs_4(
   %s, %s, %s, %s, %s, %s, %s, %s::int[], %s::uuid[], %s::uuid[], %s::int[],
   %s::int[], %s::uuid[], %s::uuid[], %s::int[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::timestamptz[]
 ) c on true
@@ -238,8 +233,8 @@ async def claim(connection: Connection, shift_id: UUID, request: ClaimRequest) -
             list(request.at_work), list(request.at_work.values()),
             [priority for priority, _ in turn.gates], [account_id for _, account_id in turn.gates],
             list(turn.gates.values()),
-            [mark.queue.priority for mark in marks], [mark.queue.account_id for mark in marks],
-            [mark.queue.gate for mark in marks], [mark.begun_from for mark in marks],
+            [mark.priority for mark in marks], [mark.account_id for mark in marks],
+            [preceding(mark.account_id) for mark in marks], [mark.begun_from for mark in marks],
             [mark.new_from for mark in marks],
         )  # fmt: skip
         rows = await (await connection.execute(_CLAIM, values)).fetchall()

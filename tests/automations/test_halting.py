@@ -132,10 +132,10 @@ async def test_a_worker_that_fails_for_three_accounts_halts_and_harms_no_run(
 
 LACKS = {
     "a function of claims": (
-        "function claim_runs_3",
+        "function claim_runs_4",
         "claim_runs_gone",
         "function claim_runs_gone",
-        "claim_runs_3",
+        "claim_runs_4",
     ),
     "a table of writes": ("table run_steps", "run_steps_gone", "table run_steps_gone", "run_steps"),
 }

@@ -92,6 +92,18 @@ async def test_what_is_larger_than_any_claim_is_claimed_by_itself(
     assert await claims(database) == [run_ids[:1], run_ids[1:]]
 
 
+async def test_a_claim_of_few_runs_finds_an_account_behind_many_that_have_no_room(
+    database: Database, new_target: NewTarget
+) -> None:
+    """It looks at few accounts at a time, and goes on while it finds nothing."""
+    targets = sorted([await new_target() for _ in range(40)], key=lambda target: target.account_id)
+    for target in targets:
+        await accept(database, target)
+    full = dict.fromkeys((target.account_id for target in targets[:-1]), ACCOUNT_WINDOW)
+    found = await claim(database, rows=1, at_work=full)
+    assert await accounts_of(found) == {targets[-1].account_id: 1}
+
+
 async def test_what_is_too_large_to_travel_stays_in_its_row(
     database: Database, new_target: NewTarget
 ) -> None:

@@ -10,8 +10,11 @@ import pytest
 from database import Connection, Database
 from models import gates
 from models.gates import NONE
-from models.runs import own_runs, run_work, stuck_runs
+from models.runs import acceptance, own_runs, run_work, stuck_runs
+from models.runs.acceptance import RunRequest
+from models.runs.claim_requests import ClaimRequest
 from models.runs.own_runs import WORKFLOW
+from tests.automations.claims import new_shift
 from tests.automations.engine import NewTarget
 
 _MANY, _FEW = 2000, 200
@@ -30,7 +33,7 @@ select gen_random_uuid(), %(account)s, %(automation)s, 1, 2, %(gate)s, false, %(
 from generate_series(1, %(count)s)
 """
 _FIND: LiteralString = """
-select * from find_queues_1(false, 2, %(after)s, 64, 8, '{}', '{}', '{}', '{}', '{}', '{}', '{}')
+select * from find_queues_2(false, 2, %(after)s, 64, 8, '{}', '{}', '{}', '{}', '{}', '{}')
 """
 Add = Callable[..., Awaitable[None]]
 Sweep = Callable[[Connection], Awaitable[Any]]
@@ -132,3 +135,21 @@ async def test_a_claim_does_not_read_the_queues_of_those_whose_turn_it_was(
             read.append(await rows_read(connection, lambda: connection.execute(_FIND, given)))
     # The first may come upon entries of rows that are gone.
     assert max(read[1:]) < _FEW, read
+
+
+async def test_a_claim_reads_little_even_while_postgres_believes_that_the_table_is_empty(
+    database: Database, add: Add, new_target: NewTarget
+) -> None:
+    """As after an idle hour, when rows that are gone still fill the table's pages."""
+    await add(_MANY)
+    target, neighbour = await new_target([]), await new_target([])
+    shift_id, request, read = await new_shift(database), ClaimRequest(rows=1), list[int]()
+    async with database.connection() as connection:
+        await connection.execute("delete from run_work where ctid < (select max(ctid) from run_work)")
+        await connection.execute("vacuum analyze run_work")
+        for _ in range(_MANY // 100):
+            await acceptance.accept(connection, [RunRequest(neighbour, "webhook", {}) for _ in range(100)])
+        for _ in range(_OFTEN):
+            await acceptance.accept(connection, [RunRequest(target, "webhook", {}, is_waited_for=True)])
+            read.append(await rows_read(connection, lambda: run_work.claim(connection, shift_id, request)))
+    assert max(read) < _FEW, read
