@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from models.runs.run_writes import Change, End
 from models.runs.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 from models.runs.shifts import ShiftChanges
 from outbound.lease import LeaseLost
+from pipelined import Notifications
 
 _log = logs.get(__name__)
 _MOST, _IN_FLIGHT = 256, 2
@@ -144,19 +145,8 @@ class RunRecorder:
         }
         async with self.database.connection() as connection:
             written, busy, queued_others, stale = await run_writes.record_changes_if_claimed(
-                connection, list(first.values())
+                connection, list(first.values()), _announce
             )
-        ended = [
-            str(change.run_id)
-            for change in first.values()
-            if isinstance(change.then, End) and change.run_id in written
-        ]
-        for payload in run_results.write_payloads(
-            change for change in first.values() if change.run_id in written
-        ):
-            self._notifier.notify(run_results.RESULT_CHANNEL, payload)
-        for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION):
-            self._notifier.notify(FINISHED_CHANNEL, ",".join(ended[start : start + _IDS_IN_A_NOTIFICATION]))
         if queued_others:
             self._notifier.notify(QUEUED_CHANNEL)
         return [
@@ -169,6 +159,19 @@ class RunRecorder:
             else change.run_id in written
             for change in changes
         ]
+
+
+def _announce(changes: Sequence[Change]) -> Notifications:
+    """Return the notifications of the runs that have ended: first their results."""
+    ended = [str(change.run_id) for change in changes if isinstance(change.then, End)]
+    parts = [
+        ended[start : start + _IDS_IN_A_NOTIFICATION]
+        for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION)
+    ]
+    return [
+        *((run_results.RESULT_CHANNEL, payload) for payload in run_results.write_payloads(changes)),
+        *((FINISHED_CHANNEL, ",".join(part)) for part in parts),
+    ]
 
 
 def _merge_records(changes: list[Change]) -> list[Change]:

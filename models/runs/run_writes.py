@@ -2,7 +2,8 @@
 
 The fence is the `claim_id` in the run's own row, set by its last claim. A write is one short transaction, in
 two round trips of plain statements. The first locks the runs, then the parents to wake, and determines which
-changes are allowed; if a row is missing, another statement finds out why. The last one writes and commits.
+changes are allowed; if a row is missing, another statement finds out why. The last one writes, commits and
+announces.
 
 No statement both locks rows and reads a partitioned table. When one did, and a lock had to wait, Postgres 18
 checked the row again and crashed as it chose partitions of `runs` (`perform_pruning_base_step`).
@@ -10,7 +11,7 @@ checked the row again and crashed as it chose partitions of `runs` (`perform_pru
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -27,6 +28,7 @@ from models import gates
 from models.priorities import ALONE, BULK
 from models.runs import search_values
 from models.runs.own_runs import WORKFLOW
+from pipelined import Notifications, pipelined_transaction
 
 Cursor = AsyncCursor[DictRow]
 
@@ -153,20 +155,30 @@ _FIND = (
 )
 
 
-async def record_changes_if_claimed(connection: Connection, changes: Sequence[Change]) -> WriteResult:
+def _announce_nothing(_: Sequence[Change]) -> Notifications:
+    return []
+
+
+async def record_changes_if_claimed(
+    connection: Connection,
+    changes: Sequence[Change],
+    announce: Callable[[Sequence[Change]], Notifications] = _announce_nothing,
+) -> WriteResult:
     """Write changes of runs, each fenced by its claim, in one transaction.
 
     Args:
         connection: outside a transaction.
         changes: at most one for each run, and none for a run together with one for its parent.
+        announce: returns the notifications of the changes that are stored.
 
     Returns:
         The results. A run that is neither in `runs` nor `busy` nor `stale` no longer belongs to its carrier.
     """
-    async with connection.pipeline(), connection.transaction():
+    async with pipelined_transaction(connection) as notifications:
         locked, busy, stale = await _lock(connection, changes)
         held = [change for change in changes if change.run_id in locked]
         promoted = await _write(connection, held, locked) if held else None
+        notifications += announce(held)
     # Read after the commit: a read before it would need another round trip.
     row = await promoted.fetchone() if promoted else None
     queued_others = bool(row and row["promoted"]) or any(map(_queues_others, held))
@@ -271,7 +283,7 @@ update run_work w set progress = a.progress, lost = case when a.went_on then 0 e
   available_at = case when a.leaves and w.woken then now() else w.available_at end
 from unnest(%(ids)s::uuid[], %(wake_at)s::timestamptz[], %(progress)s::json[], %(leaves)s::boolean[],
             %(went_on)s::boolean[]) as a (run_id, wake_at, progress, leaves, went_on)
-where w.run_id = a.run_id
+where w.run_id = a.run_id and w.run_id = any(%(ids)s)
 """
 _WENT_ON = (
     "update run_work set lost = 0, setbacks = null, priority = priority %% %(alone)s"
