@@ -11,8 +11,11 @@ from functools import partial
 from database import Database
 from micro_batcher import MicroBatcher
 from models.automations.run_targets import RunTarget, ingest_targets
-from models.runs.acceptance import RunAcceptance, RunRequest, accept
+from models.runs.acceptance import RunAcceptance, RunRequest, accept_and_announce
 from models.runs.run_bounds import TooManyRuns, UnfinishedRuns
+
+# The targets that a process remembers; one is some hundred bytes.
+_REMEMBERED = 4096
 
 
 class IngestTargets:
@@ -21,6 +24,11 @@ class IngestTargets:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._batcher = MicroBatcher(self._find_together)
+        self._remembered: dict[str, RunTarget] = {}
+
+    def recall(self, token: str) -> RunTarget | None:
+        """Return the workflow that had this token when it was last found; accepting a run verifies it."""
+        return self._remembered.get(token)
 
     async def find(self, token: str) -> RunTarget:
         """Return the active workflow with this ingest token.
@@ -29,7 +37,13 @@ class IngestTargets:
             NotFound: the token is unknown, revoked or malformed.
             Conflict: the workflow is not active.
         """
-        return await self._batcher.submit(token)
+        self._remembered.pop(token, None)
+        target = await self._batcher.submit(token)
+        if target.token_hash is not None:
+            while len(self._remembered) >= _REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]
+            self._remembered[token] = target
+        return target
 
     async def _find_together(self, tokens: list[str]) -> list[RunTarget | Exception]:
         async with self._database.connection() as connection:
@@ -49,6 +63,7 @@ class RunIntake:
 
         Raises:
             TooManyRuns: the account has its most unfinished runs.
+            StaleTarget: the workflow has changed since it was found by its ingest token.
         """
         return await self._batcher.submit(request)
 
@@ -56,19 +71,15 @@ class RunIntake:
 async def accept_together(
     database: Database, unfinished: UnfinishedRuns, events: list[RunRequest]
 ) -> list[RunAcceptance | Exception]:
-    """Accept the events of accounts that have room for them.
+    """Accept the events of accounts that have room for them, and notify a worker.
 
     If it raises before the commit, none is accepted.
     """
-    # Without keys, actors and values to search it is a single statement, which needs no explicit transaction.
-    several = any(
-        event.dedupe_key is not None or event.actor is not None or event.search_values for event in events
-    )
-    async with database.transaction() if several else database.connection() as connection:
+    async with database.connection() as connection:
         counts = Counter(event.target.account_id for event in events)
         full = await unfinished.find_full(connection, counts)
         fitting = [event for event in events if event.target.account_id not in full]
-        accepted = iter(await accept(connection, fitting) if fitting else [])
+        accepted = iter(await accept_and_announce(connection, fitting) if fitting else [])
         return [
             TooManyRuns(unfinished.most) if event.target.account_id in full else next(accepted)
             for event in events

@@ -27,9 +27,9 @@ from api.schemas.ingest_answers import ANSWERS, answer
 from language import triggers
 from language.triggers import WebhookTrigger
 from models.automations.run_targets import RunTarget
-from models.errors import FieldError, Invalid
+from models.errors import DomainError, FieldError, Invalid, RateLimited
 from models.runs import acceptance
-from models.runs.acceptance import MAX_DEDUPE_LENGTH, RunAcceptance, RunAccepted, RunRequest
+from models.runs.acceptance import MAX_DEDUPE_LENGTH, RunAcceptance, RunAccepted, RunRequest, StaleTarget
 from outbound import chain
 from services.event_checks import Charge
 from services.signatures import SIGNED_BY, Signed, repeat_key
@@ -139,26 +139,58 @@ async def ingest(
     Events with the same `Idempotency-Key`, `webhook-id` or `dedupe` value are one run, whatever their bodies:
     the answer to a repeat has the status of the first run or, with `wait`, its result.
     """
-    target = await services.ingest_targets.find(token)
+    target, accepted = await _accept_current(services, token, request, wait)
+    return await answer(services, target, accepted, wait, _charge(services, target, request))
+
+
+async def _accept_current(
+    services: Services, token: str, request: Request, wait: int | None
+) -> tuple[RunTarget, RunAcceptance]:
+    """Accept an event for the workflow of a token as it is now, also if this process remembers a former one.
+
+    Acceptance verifies what is remembered. A refusal does not, so the workflow is then read again.
+    """
+    remembered = services.ingest_targets.recall(token)
+    target = remembered or await services.ingest_targets.find(token)
+    while True:
+        try:
+            return target, await _accept(services, target, request, wait)
+        except StaleTarget:
+            target = await services.ingest_targets.find(token)
+        except RateLimited:
+            raise
+        except (DomainError, Problem):
+            if (
+                target is not remembered
+                or (target := await services.ingest_targets.find(token)) == remembered
+            ):
+                raise
+
+
+async def _accept(services: Services, target: RunTarget, request: Request, wait: int | None) -> RunAcceptance:
     structlog.contextvars.bind_contextvars(workflow_id=str(target.automation_id))
     await limits.check(services, "ingest", str(target.automation_id), request=request)
     assert isinstance(request, StrictRequest)
     signed = await _verify_signature(services, target, request)
     payload = await _payload(request) if signed is None else await _signed_payload(request)
     context = triggers.readable_request(target.trigger, request.headers.items(), request.query_params)
-    charge = partial(limits.charge, services, "ingest", str(target.automation_id), request=request)
+    charge = _charge(services, target, request)
     senders = _senders_key(request, signed, payload)
     value = await services.event_checks.dedupe_value(target, payload, context, charge)
     dedupe_key = senders if value is None else _workflows_key(value)
     depth = depth_of(request)
     accepted = await _repeated_misfit(services, target, payload, dedupe_key, charge)
-    if accepted is None:
-        accepted = await services.run_intake.accept(
-            RunRequest(
-                target, "webhook", payload, context, dedupe_key, depth=depth, is_waited_for=wait is not None
-            )
+    if accepted is not None:
+        return accepted
+    return await services.run_intake.accept(
+        RunRequest(
+            target, "webhook", payload, context, dedupe_key, depth=depth, is_waited_for=wait is not None
         )
-    return await answer(services, target, accepted, wait, charge)
+    )
+
+
+def _charge(services: Services, target: RunTarget, request: Request) -> Charge:
+    return partial(limits.charge, services, "ingest", str(target.automation_id), request=request)
 
 
 async def _verify_signature(services: Services, target: RunTarget, request: StrictRequest) -> Signed | None:

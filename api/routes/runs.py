@@ -21,7 +21,7 @@ from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from api.schemas.accepted_runs import (
     accepted_response,
-    announce_acceptance,
+    bind_acceptance,
     is_first_acceptance,
     view_acceptance,
 )
@@ -223,7 +223,9 @@ async def retry_run(
         accepted = await retries.retry(
             connection, actor(request, caller), retry, may_look_up="lookups" in caller.scopes
         )
-    announce_acceptance(services, caller.account_id, accepted)
+    bind_acceptance(caller.account_id, accepted)
+    if not accepted.repeated:
+        services.notifier.notify(runs.QUEUED_CHANNEL, str(caller.account_id))
     return accepted_response(RunRestarted(**view_acceptance(accepted).model_dump(), restarted_from=run_id))
 
 
@@ -238,7 +240,7 @@ def claimed_key(request: Request) -> str | None:
 
 async def answer(services: Services, account_id: UUID, accepted: RunAcceptance, wait: int | None) -> Response:
     """Return the answer to accepted work: 202 at once, or the run if it ends within `wait` seconds."""
-    announce_acceptance(services, account_id, accepted)
+    bind_acceptance(account_id, accepted)
     try:
         if wait is not None and (
             ended := await services.waiter.wait(accepted.run_id, wait, new=is_first_acceptance(accepted))

@@ -8,17 +8,13 @@ import structlog
 from fastapi import Response
 
 import tracing
-from api.deps import Services
 from models.runs.acceptance import RunAcceptance, RunAccepted
-from models.runs.runs import QUEUED_CHANNEL
 
 
-def announce_acceptance(services: Services, account_id: UUID, accepted: RunAcceptance) -> None:
-    """Bind the run to the log, and notify dispatchers."""
+def bind_acceptance(account_id: UUID, accepted: RunAcceptance) -> None:
+    """Bind the run to the log and the trace."""
     structlog.contextvars.bind_contextvars(account_id=str(account_id), run_id=str(accepted.run_id))
     tracing.trace_work(tracing.get_origin(), accepted.run_id)
-    if not accepted.repeated:
-        services.notifier.notify(QUEUED_CHANNEL, str(account_id))
 
 
 def is_first_acceptance(accepted: RunAcceptance) -> bool:

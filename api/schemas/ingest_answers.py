@@ -17,7 +17,7 @@ from api.deps import Services
 from api.http.large_answers import read_output
 from api.schemas.accepted_runs import (
     accepted_response,
-    announce_acceptance,
+    bind_acceptance,
     is_first_acceptance,
     view_acceptance,
 )
@@ -71,7 +71,7 @@ async def answer(
     services: Services, target: RunTarget, accepted: RunAcceptance, wait: int | None, charge: Charge
 ) -> Response:
     """Return the answer to an event: 202 at once, or the result if the run ends within `wait` seconds."""
-    announce_acceptance(services, target.account_id, accepted)
+    bind_acceptance(target.account_id, accepted)
     response: Response | None = None
     if services.ingest_waits.are_taken(target.account_id):
         wait = None  # the event is stored: after a refusal the sender would send it again

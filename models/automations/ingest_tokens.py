@@ -48,10 +48,10 @@ class IngestToken(NamedTuple):
 def new_token(keyring: Keyring, automation_id: UUID) -> IngestToken:
     """Make a token for a workflow."""
     text = token_urlsafe(_RANDOM_BYTES)
-    return IngestToken(text, token_hash(text), keyring.seal(_PURPOSE, text.encode(), str(automation_id)))
+    return IngestToken(text, hash_token(text), keyring.seal(_PURPOSE, text.encode(), str(automation_id)))
 
 
-def token_hash(token: str) -> bytes:
+def hash_token(token: str) -> bytes:
     """Return the hash under which a token is stored."""
     return hashlib.sha256(token.encode()).digest()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from database import Connection
 from language.definition import Definition
 from language.triggers import Trigger
 from models.automations.automations import Status
-from models.automations.ingest_tokens import token_hash
+from models.automations.ingest_tokens import hash_token
 from models.errors import Conflict, NotFound
 from models.inputs.inputs import InputSchema
 from models.priorities import BULK, INTERACTIVE
@@ -39,7 +39,12 @@ class TriggerSpec:
 
 @dataclass(frozen=True)
 class RunTarget:
-    """A workflow for which a run can be accepted."""
+    """A workflow for which a run can be accepted.
+
+    Attributes:
+        token_hash: the hash of its ingest token, if it was found by that: accepting a run then checks that
+            the workflow still has it, and is as it was read.
+    """
 
     automation_id: UUID
     account_id: UUID
@@ -49,6 +54,7 @@ class RunTarget:
     gate: UUID
     own: bool
     spec: TriggerSpec
+    token_hash: bytes | None = None
 
     @property
     def trigger(self) -> Trigger:
@@ -85,21 +91,22 @@ async def ingest_targets(connection: Connection, tokens: Sequence[str]) -> list[
     A failure takes the place of its workflow: NotFound for an unknown, revoked or malformed token alike;
     Conflict if the workflow is not active.
     """
-    hashes = [token_hash(token) for token in tokens]
-    found: dict[bytes, dict[str, Any]] = {}
+    hashes = [hash_token(token) for token in tokens]
+    targets: dict[bytes, RunTarget | Exception] = {}
     # As one statement, this would take twice as long to plan for every event. The second query finds a token
     # that was replaced between the two.
-    for query in (_BY_TOKEN, _BY_FORMER_TOKEN):
-        if missing := [digest for digest in dict.fromkeys(hashes) if digest not in found]:
+    queries: tuple[tuple[LiteralString, bool], ...] = ((_BY_TOKEN, True), (_BY_FORMER_TOKEN, False))
+    for query, is_current in queries:
+        if missing := [digest for digest in dict.fromkeys(hashes) if digest not in targets]:
             cursor = await connection.execute(query, {"priority": INTERACTIVE, "hashes": missing})
-            found |= {bytes(row["token_hash"]): row for row in await cursor.fetchall()}
-    targets: dict[bytes, RunTarget | Exception] = {}
-    for digest in dict.fromkeys(hashes):
-        try:
-            targets[digest] = await _target(connection, found.get(digest))
-        except (NotFound, Conflict) as error:
-            targets[digest] = error
-    return [targets[digest] for digest in hashes]
+            for row in await cursor.fetchall():
+                digest = bytes(row["token_hash"])
+                try:
+                    target = await _target(connection, row)
+                    targets[digest] = replace(target, token_hash=digest) if is_current else target
+                except Conflict as error:
+                    targets[digest] = error
+    return [targets.get(digest) or NotFound("workflow") for digest in hashes]
 
 
 async def run_target(connection: Connection, account_id: UUID, automation_id: UUID) -> RunTarget:

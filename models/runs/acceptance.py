@@ -9,6 +9,8 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+from psycopg import AsyncCursor
+from psycopg.rows import DictRow
 from psycopg.types.json import Json
 from pydantic import BaseModel
 from sqlalchemy import Column, Index, Text
@@ -25,6 +27,8 @@ from models.identifiers import new_id
 from models.priorities import WAITED
 from models.runs import search_values
 from models.runs.run_views import RunStatus, TriggerType
+from models.runs.runs import QUEUED_CHANNEL
+from pipelined import pipelined_transaction
 
 MAX_DEDUPE_LENGTH = 255
 
@@ -116,18 +120,25 @@ class RunRequest:
         return len(self.written_payload) + len(self.written_request or b"")
 
 
+class StaleTarget(Exception):
+    """The workflow has changed since it was read, or has another ingest token: read it again."""
+
+
 # Keys are inserted in order, so that two processes with the same keys cannot deadlock. The JSON is sent as
 # binary: as text, every quote in it would be escaped in Python.
 _ACCEPT = """
 with events as (
-  select * from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::smallint[], %s::uuid[],
+  select *, token_hash is null or exists (
+    select from automations a where a.id = automation_id and a.ingest_token_hash = token_hash
+      and a.version = n.version and a.status = 'active' and a.deleted_at is null) as is_current
+  from unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::int[], %s::smallint[], %s::uuid[],
                        %s::boolean[], %s::text[], %b::json[], %b::json[], %s::int[], %s::text[], %s::uuid[],
-                       %s::smallint[], %s::uuid[], %s::uuid[], %s::text[], %s::text[])
+                       %s::smallint[], %s::uuid[], %s::uuid[], %s::bytea[], %s::text[], %s::text[])
   as n (id, account_id, automation_id, version, priority, gate, own, trigger, input, request, input_bytes,
-        dedupe_key, parent_run_id, depth, upload_id, root_run_id, traceparent, request_id)
+        dedupe_key, parent_run_id, depth, upload_id, root_run_id, token_hash, traceparent, request_id)
 ), keys as (
   insert into run_dedupe_keys (automation_id, dedupe_key, run_id)
-  select automation_id, dedupe_key, id from events where dedupe_key is not null
+  select automation_id, dedupe_key, id from events where dedupe_key is not null and is_current
   order by automation_id, dedupe_key
   on conflict do nothing returning run_id
 ), accepted as (
@@ -135,7 +146,7 @@ with events as (
                     parent_run_id, depth, upload_id, traceparent, request_id)
   select id, account_id, automation_id, version, trigger, input, request, input_bytes, now(),
     parent_run_id, depth, upload_id, traceparent, request_id
-  from events where dedupe_key is null or id in (select run_id from keys)
+  from events where is_current and (dedupe_key is null or id in (select run_id from keys))
   on conflict do nothing returning id
 ), work as (
   insert into run_work (run_id, account_id, automation_id, version, priority, gate, own, status, begun,
@@ -144,7 +155,9 @@ with events as (
     input_bytes, parent_run_id, upload_id, root_run_id
   from events join accepted using (id) where id <> all(%s::uuid[])
 )
-select id from accepted
+select id, true as is_current from accepted
+union all
+select id, false from events where not is_current
 """
 
 
@@ -153,6 +166,42 @@ async def accept(connection: Connection, events: Sequence[RunRequest]) -> list[R
 
     If a workflow is at its limit and skips further events, their runs are cancelled at once.
     """
+    accepted = await _accept_each(connection, events)
+    if stale := [answer for answer in accepted if isinstance(answer, StaleTarget)]:
+        raise stale[0]
+    return [answer for answer in accepted if isinstance(answer, RunAcceptance)]
+
+
+async def accept_and_announce(
+    connection: Connection, events: Sequence[RunRequest]
+) -> list[RunAcceptance | StaleTarget]:
+    """Accept runs in a transaction of their own, as `accept`, and notify a worker.
+
+    Args:
+        connection: outside a transaction.
+        events: the requests. One whose target is stale is not accepted; the others are.
+    """
+    async with pipelined_transaction(connection) as notifications:
+        notifications += [(QUEUED_CHANNEL, str(one)) for one in {event.target.account_id for event in events}]
+        if not all(map(_is_plain, events)):
+            return await _accept_each(connection, events)
+        cursor = await _insert(connection, events, ())
+    stale = {row["id"] for row in await cursor.fetchall() if not row["is_current"]}
+    stale -= await _find_stored(connection, stale)
+    return [
+        StaleTarget() if event.run_id in stale else RunAcceptance(run_id=event.run_id, repeated=False)
+        for event in events
+    ]
+
+
+def _is_plain(event: RunRequest) -> bool:
+    """Return whether one statement accepts an event, and its result need not be read before the commit."""
+    return event.dedupe_key is None and not (event.actor or event.search_values or event.target.spec.skips)
+
+
+async def _accept_each(
+    connection: Connection, events: Sequence[RunRequest]
+) -> list[RunAcceptance | StaleTarget]:
     if not any(event.target.spec.skips for event in events):
         return await _accept(connection, events, ())
     async with connection.transaction():
@@ -160,15 +209,32 @@ async def accept(connection: Connection, events: Sequence[RunRequest]) -> list[R
         return await _accept(connection, events, over)
 
 
+async def _insert(
+    connection: Connection, events: Sequence[RunRequest], over: Collection[UUID]
+) -> AsyncCursor[DictRow]:
+    columns = [list(column) for column in zip(*map(_row, events), strict=True)]
+    return await connection.execute(_ACCEPT, [*columns, list(over)])
+
+
+async def _find_stored(connection: Connection, run_ids: Collection[UUID]) -> set[UUID]:
+    """Return which of these runs an earlier try has stored, whose reply was lost."""
+    if not run_ids:
+        return set()
+    cursor = await connection.execute("select id from runs where id = any(%s)", (list(run_ids),))
+    return {row["id"] for row in await cursor.fetchall()}
+
+
 async def _accept(
     connection: Connection, events: Sequence[RunRequest], over: Collection[UUID]
-) -> list[RunAcceptance]:
+) -> list[RunAcceptance | StaleTarget]:
     """Accept runs, and cancel those that are `over` the limit of their workflow."""
-    accepted: dict[UUID, RunAcceptance] = {}
+    accepted: dict[UUID, RunAcceptance | StaleTarget] = {}
     while left := [event for event in events if event.run_id not in accepted]:
-        columns = [list(column) for column in zip(*map(_row, left), strict=True)]
-        cursor = await connection.execute(_ACCEPT, [*columns, list(over)])
-        inserted = {row["id"] for row in await cursor.fetchall()}
+        rows = await (await _insert(connection, left, over)).fetchall()
+        inserted = {row["id"] for row in rows if row["is_current"]}
+        stale = {row["id"] for row in rows if not row["is_current"]}
+        stale -= await _find_stored(connection, stale)
+        accepted |= {run_id: StaleTarget() for run_id in stale}
         if skipped := inserted.intersection(over):
             await connection.execute(_SKIP, {"ids": list(skipped), "error": Json(_OVER_LIMIT)})
             metrics.RUNS.add(len(skipped), "cancelled", _OVER_LIMIT["code"])
@@ -182,6 +248,8 @@ async def _accept(
             connection, [_draft_audit(event, by) for event in started if (by := event.actor)]
         )
         for event in left:
+            if event.run_id in stale:
+                continue
             if event.dedupe_key is None or event.run_id in inserted:
                 status: RunStatus = "cancelled" if event.run_id in skipped else "queued"
                 accepted[event.run_id] = RunAcceptance(run_id=event.run_id, repeated=False, status=status)
@@ -251,7 +319,7 @@ def _row(event: RunRequest) -> tuple[Any, ...]:
         event.run_id, target.account_id, target.automation_id, target.version, priority, target.gate,
         target.own, event.trigger, _wrap_json(event.written_payload), _wrap_json(event.written_request),
         event.size, event.dedupe_key, event.parent_run_id, event.depth, event.upload_id, event.root_run_id,
-        *event.origin,
+        target.token_hash, *event.origin,
     )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ async def waits_for_a_lock(database: Database) -> bool:
     async with database.connection() as connection:
         cursor = await connection.execute(
             "select from pg_stat_activity where datname = current_database()"
-            " and wait_event_type = 'Lock' and query like '%insert into runs%'"
+            " and wait_event_type = 'Lock' and query like '%insert into run_dedupe_keys%'"
         )
         return await cursor.fetchone() is not None
 
