@@ -39,13 +39,14 @@ def stats(
         ]
     )
     if by != "none":
-        head = [by.replace("_", " "), "total", "outcomes", "took"]
+        noun = by.replace("_", " ")
         rows = [
             [printable(one["name"] or one["key"]), f"{one['total']:,}", _counts(one["outcomes"]),
              _took(one["run_ms"])]
             for one in found["groups"]
         ]  # fmt: skip
-        print_table(head, rows, "There is nothing to list.")
+        head = [noun, "total", "outcomes", "took"]
+        print_table(head, rows, f"There are no figures by {noun}.")
 
 
 def activity(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from database import Database
 from metrics import Tally
 from models.stats import entries
-from tests.api_server import Person
+from tests.api_server import Api, Person
 from tests.cli.conftest import Command, Json
 from tests.runs.workflows import create
 
@@ -23,6 +23,13 @@ async def test_figures_and_activity_are_printed(
     assert (await read("stats", "--by", "none"))["totals"]["runs"]["completed"] == 1500
     assert "shop" in (await command("activity", "--limit", "3")).stdout
     assert (await read("activity"))["entries"][0]["outcome"] == "workflow.created"
+
+
+async def test_figures_without_groups_say_which_groups_are_missing(command: Command, api: Api) -> None:
+    nobody = await api.person()
+    done = await command("stats", "--by", "error_code", VEDETTE_API_KEY=nobody.secret)
+    assert done.stdout.splitlines()[0].split() == ["runs", "–"]
+    assert done.stdout.splitlines()[-1] == "There are no figures by error code."
 
 
 async def test_a_window_that_is_too_long_names_the_option(command: Command) -> None:
