@@ -41,6 +41,11 @@ _TYPE_NAMES = {
     "dataclass": "an object", "mapping": "an object", "datetime": "a time in ISO 8601", "date": "a date",
     "time": "a time of day", "uuid": "a UUID", "url": "a URL", "decimal": "a number", "none": "null",
 }  # fmt: skip
+_EXAMPLES = {
+    "Every": 'Must be an object: {"minutes": 90}, {"hours": 6} or {"days": 1}.',
+    "Schedule": 'Must be an object, such as {"cron": "0 9 * * MON-FRI"} or {"every": {"minutes": 90}}.',
+}
+"""The messages about models that are often given in another shape, by class."""
 _TYPE_SUFFIXES = (
     "_type", "_parsing", "_from_date_parsing", "_from_datetime_parsing", "_from_datetime_inexact",
     "_from_float", "_attributes_type", "_parsing_size", "_object_invalid",
@@ -63,6 +68,8 @@ def meaning(kind: str, context: Mapping[str, Any]) -> tuple[str, str]:
     if kind in _KINDS:
         code, message = _KINDS[kind]
         return code, message if isinstance(message, str) else message(context)
+    if context.get("class_name") in _EXAMPLES:
+        return "wrong_type", _EXAMPLES[context["class_name"]]
     for suffix in _TYPE_SUFFIXES:
         name = kind.removesuffix(suffix)
         if name != kind and name in _TYPE_NAMES:

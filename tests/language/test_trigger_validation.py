@@ -156,3 +156,9 @@ def test_nor_is_the_header_that_the_trigger_has_its_signature_in() -> None:
 def test_a_bad_cron_is_answered_with_an_example() -> None:
     assert "*/15" in message(trigger=schedule(cron="x * * * *"), status="draft")
     assert "0 9 * * MON-FRI" in message(trigger=schedule(cron="5"), status="draft")
+
+
+@pytest.mark.parametrize("given", ["90m", 90])
+def test_a_period_that_is_no_object_is_answered_with_an_example(given: Any) -> None:
+    assert '{"minutes": 90}' in message(trigger=schedule(every=given), status="draft")
+    assert '{"minutes": 90}' in message(trigger={"type": "schedule", "schedule": 90}, status="draft")
