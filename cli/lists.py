@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.client import connect_service, part
+from cli.client import Service, connect_service, part
 from cli.errors import BadInput
 from cli.groups import new_group
 from cli.printing import Json, moment, print_data, print_record, print_table, printable
@@ -110,8 +110,34 @@ def lists_delete(contact_list: Named, as_json: Json = False) -> None:
     with connect_service(_SHOWN) as service:
         found = find_list(service, contact_list, "ID|NAME")
         service.call("DELETE", _path(found))
-    text = f"The list {printable(found['name'])} ({found['id']}) is deleted."
-    print_data({"id": found["id"], "deleted": True}, text, as_json)
+        paused = _find_paused(service, found["id"])
+    lines = [f"The list {printable(found['name'])} ({found['id']}) is deleted."]
+    if paused is None:
+        lines += ["Active monitors that watched it are paused; which ones could not be read."]
+    else:
+        lines += [f"The monitor {printable(one['name'])} ({one['id']}) is paused." for one in paused]
+    print_data({"id": found["id"], "deleted": True, "paused_monitors": paused}, "\n".join(lines), as_json)
+
+
+def _find_paused(service: Service, list_id: str) -> list[dict[str, Any]] | None:
+    """Return the monitors that the deletion of a list has paused.
+
+    Returns None if they cannot be read: the key may lack the scope `monitors`.
+    """
+    try:
+        found = service.get("/api/monitors")["monitors"]
+    except Exception as error:
+        from settings import StartError  # takes half a second
+
+        if not isinstance(error, StartError):
+            raise
+        return None
+    reason = ("list_deleted", list_id)
+    return [
+        {"id": one["id"], "name": one["name"]}
+        for one in found
+        if (one["paused_reason"], one["data_source_ref"]) == reason
+    ]
 
 
 def _read_targets(type: str, targets: list[str] | None, file: typer.FileBinaryRead | None) -> list[str]:

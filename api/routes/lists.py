@@ -142,7 +142,10 @@ async def change_list(
 
 @_lists.delete("/{id}", status_code=204)
 async def delete_list(id: Id, request: Request, caller: Owner, services: ServicesDep) -> None:
-    """Delete the list and its targets."""
+    """Delete the list and its targets, and pause the active monitors that watch it.
+
+    They are the monitors with this list as `data_source_ref` and `list_deleted` as `paused_reason`.
+    """
     async with changing(services, caller) as connection:
         await lists.delete(connection, actor(request, caller), id)
 

@@ -76,6 +76,26 @@ async def test_a_list_is_made_filled_shown_and_deleted_by_its_name(command: Comm
     assert done.returncode == 2 and "ID|NAME: There is no such list." in done.stderr
 
 
+async def test_deleting_a_list_names_the_monitors_that_it_pauses(
+    api: Api, command: Command, read: Json
+) -> None:
+    addresses, watching, resting = unique("addresses"), unique("watching"), unique("resting")
+    await read("lists", "create", addresses, "--type", "ip", "--targets", "8.8.8.8")
+    made = [
+        await read("monitors", "create", name, "--type", "ip", "--list", addresses)
+        for name in (watching, resting)
+    ]
+    await read("monitors", "pause", resting)
+    done = await command("lists", "delete", addresses)
+    assert done.stdout.splitlines()[1:] == [f"The monitor {watching} ({made[0]['id']}) is paused."]
+    plain = await api.person(scopes=["lists"])
+    await plain.key.post("/api/lists", json={"name": addresses})
+    done = await command("lists", "delete", addresses, VEDETTE_API_KEY=plain.secret)
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (
+        0, ["Active monitors that watched it are paused; which ones could not be read."],
+    )  # fmt: skip
+
+
 async def test_adding_nothing_says_what_to_give(command: Command, read: Json) -> None:
     name = unique("empty")
     await read("lists", "create", name, "--type", "domain")
