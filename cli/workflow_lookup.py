@@ -8,6 +8,7 @@ from typing import Any
 
 from cli.client import Service, part
 from cli.errors import BadInput, Refused
+from cli.printing import moment
 
 _ID = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PAGE = 100
@@ -66,8 +67,9 @@ def _only(named: Iterable[dict[str, Any]], noun: str, shown: str) -> dict[str, A
     if not found:
         raise BadInput(f"{shown}: There is no such {noun}.")
     if len(found) > 1:
-        ids = ", ".join(str(one["id"]) for one in found)
-        raise BadInput(f"{shown}: Several {noun}s have this name; give the id of one: {ids}.")
+        lines = [f"{shown}: Several {noun}s are called this. Give one of their ids in its place:"]
+        lines += [f"{one['id']}  created {moment(one['created_at'])}" for one in found]
+        raise BadInput("\n".join(lines))
     return found[0]
 
 

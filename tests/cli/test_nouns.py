@@ -123,14 +123,21 @@ async def test_a_monitor_of_a_list_is_known_by_their_names_and_tracks_the_fields
     assert (await command("monitors", "delete", name)).returncode == 0
 
 
-async def test_two_monitors_of_one_name_have_to_be_named_by_their_ids(command: Command, read: Json) -> None:
+@pytest.mark.parametrize("noun", ["monitors", "lists"])
+async def test_two_objects_of_one_name_are_told_apart_by_id_and_time(
+    command: Command, read: Json, noun: str
+) -> None:
     name = unique("twice")
-    ids = [
-        (await read("monitors", "create", name, "--type", "ip", "--targets", "8.8.8.8"))["id"]
-        for _ in range(2)
-    ]
-    done = await command("monitors", "show", name)
-    assert done.returncode == 2 and all(one in done.stderr for one in ids)
+    given = ("--type", "ip", "--targets", "8.8.8.8")
+    made = [await read(noun, "create", name, *given) for _ in range(2)]
+    done = await command(noun, "show", name)
+    assert (done.returncode, done.stderr.splitlines()) == (
+        2,
+        [f"ID|NAME: Several {noun} are called this. Give one of their ids in its place:"]
+        + [f"{one['id']}  created {one['created_at'][:16].replace('T', ' ')}" for one in reversed(made)],
+    )
+    assert (await command(noun, "delete", made[0]["id"])).returncode == 0
+    assert (await command(noun, "show", name)).returncode == 0
 
 
 async def test_a_webhook_is_made_listed_and_deleted_by_its_url(command: Command, read: Json) -> None:
