@@ -73,10 +73,27 @@ class ListChanges(Body):
     """The fields to change; the absent ones stay."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Former customers"}]})
-    read_only = frozenset(ListView.model_fields) - {"name", "when"}
+    read_only = frozenset(ListView.model_fields) - {"name", "when", "type", "list_type"}
 
     name: Name | None = Field(None, description="What the list is to be called.")
     when: Conditions | None = Field(None, description=_WHEN)
+    type: TargetType | None = Field(None, description="What its targets are: always the same.")
+    list_type: TargetType | None = Field(None, description="The same as `type`, for older clients.")
+
+    def check(self, type: TargetType) -> None:
+        """Check the changes of a list whose targets are of this type.
+
+        Raises:
+            Invalid: they have another type, or nothing to change.
+        """
+        message = f"It stays {type}. For targets of another type make another list."
+        given = {"/type": self.type, "/list_type": self.list_type}
+        others = [at for at, one in given.items() if one not in (None, type)]
+        wrong = [FieldError(at, "not_allowed", message) for at in others]
+        if self.name is None and self.when is None and not wrong:
+            wrong = [FieldError("/name", "required", "Give a name, or conditions as `when`.")]
+        if wrong:
+            raise Invalid(wrong)
 
 
 class ListCreated(ListView):
@@ -126,12 +143,11 @@ async def get_list(id: Id, caller: Owner, services: ServicesDep) -> ListView:
 async def change_list(
     id: Id, body: ListChanges, request: Request, caller: Owner, services: ServicesDep
 ) -> ListView:
-    """Change the list's name, or its conditions on changes."""
-    if body.name is None and body.when is None:
-        raise Invalid([FieldError("/name", "required", "Give a name, or conditions as `when`.")])
+    """Change the list's name, or its conditions on changes. Its type stays."""
     who = actor(request, caller)
     async with changing(services, caller) as connection:
         changed = await lists.get(connection, caller.account_id, id)
+        body.check(changed.type)
         if body.name is not None:
             changed = await lists.rename(connection, who, id, body.name)
         if body.when is not None:

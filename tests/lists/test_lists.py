@@ -131,6 +131,21 @@ async def test_what_a_get_gives_can_be_sent_back(api: Api) -> None:
     assert copy.json()["id"] != made["id"]
 
 
+@pytest.mark.parametrize("field", ["type", "list_type"])
+@pytest.mark.parametrize("others", [{}, {"name": "another"}])
+async def test_another_type_is_refused_and_changes_nothing(
+    api: Api, field: str, others: dict[str, str]
+) -> None:
+    person = await api.person()
+    made = await create(person.key, type="domain")
+    path = f"/api/lists/{made['id']}"
+    before = (await person.key.get(path)).json()
+    refused = await person.key.patch(path, json={**others, field: "ip"})
+    assert problems(refused) == [(f"/{field}", "not_allowed")]
+    assert "It stays domain." in refused.json()["errors"][0]["message"]
+    assert (await person.key.get(path)).json() == before
+
+
 async def test_a_list_with_some_bad_targets_keeps_the_good_ones_and_names_the_others(api: Api) -> None:
     person = await api.person()
     sent = ["Ada@Example.com", "ada@", "bob@example.com", "ada@example.com"]
