@@ -48,11 +48,14 @@ class ChangeCondition(Body):
 
     @model_validator(mode="after")
     def _has_one_operator(self) -> Self:
-        given = self.model_fields_set & {*OPERATORS}
+        given = [name for name in OPERATORS if name in self.model_fields_set]
         if len(given) != 1:
             message = f"Give a field, and one of {', '.join(OPERATORS)}."
+            if given:
+                message = f"A condition has one of {', '.join(OPERATORS)}; here are {' and '.join(given)}."
+                message += " Keep one. A further condition can have the other, and then either is enough."
             raise PydanticCustomError("one_operator", "{text}", {"text": message})
-        if self.model_fields_set != {"field", "becomes"} and getattr(self, next(iter(given))) is None:
+        if self.model_fields_set != {"field", "becomes"} and getattr(self, given[0]) is None:
             raise PydanticCustomError("wrong_type", "{text}", {"text": "Only `becomes` can be null."})
         return self
 

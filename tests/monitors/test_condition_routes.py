@@ -66,6 +66,14 @@ async def test_a_condition_that_can_never_hold_is_refused_where_it_is_wrong(
     assert (place, code) in problems(await person.key.post("/api/lists", json=listed))
 
 
+async def test_a_condition_with_two_operators_is_refused_with_their_names(api: Api) -> None:
+    person = await api.person()
+    body = {"name": "m", "monitor_type": "ip", "when": [{**ABOVE, "below": 90}]}
+    [error] = (await person.key.post("/api/monitors", json=body)).json()["errors"]
+    assert (error["pointer"], error["code"]) == ("/when/0", "one_operator")
+    assert "here are above and below. Keep one." in error["message"]
+
+
 async def test_a_condition_on_a_field_that_is_not_tracked_is_refused(api: Api) -> None:
     person = await api.person()
     made = await create(person.key, monitor_type="ip", when=[ABOVE])
