@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
@@ -14,10 +14,12 @@ from api.http.validation import Body
 from models.credits import credits, ledger, topups
 from models.credits.credits import AutoTopUp, BalanceView
 from models.credits.ledger import EntryView
+from models.errors import FieldError, Invalid
 
 router = APIRouter(prefix="/api/credits", tags=["credits"], route_class=StrictRoute)
 
 Amount = Annotated[int, Field(strict=True, ge=0, le=1_000_000_000)]
+_ABSENT: Any = None
 
 
 class AutoTopUpWanted(Body):
@@ -30,11 +32,28 @@ class AutoTopUpWanted(Body):
     )
 
     enabled: StrictBool = Field(description="Whether credits are added by themselves.")
-    threshold: Amount = Field(description="Below this balance they are added.")
-    amount: Amount = Field(description="How many are added at a time.")
+    threshold: Amount = Field(
+        default=_ABSENT, description="Below this balance they are added. Required to switch top-up on."
+    )
+    amount: Amount = Field(
+        default=_ABSENT, description="How many are added at a time. Required to switch top-up on."
+    )
     monthly_cap: Amount | None = Field(
         None, description="How many are added in a UTC month at most; null for no bound."
     )
+
+    def merge_into(self, former: AutoTopUp) -> AutoTopUp:
+        """Return the chosen settings; if they switch top-up off, absent fields stay as they are.
+
+        Raises:
+            Invalid: they switch top-up on without saying when, or by how much.
+        """
+        given = self.model_dump(exclude_unset=True)
+        if not self.enabled:
+            return former.model_copy(update=given)
+        if missing := [name for name in ("threshold", "amount") if name not in given]:
+            raise Invalid([FieldError(f"/{name}", "required", "This field is required.") for name in missing])
+        return AutoTopUp(**self.model_dump())
 
 
 class CreditSettings(Body):
@@ -98,8 +117,12 @@ async def set_auto_topup(
     caller: Annotated[Caller, require_scope("credits", session_only=True)],
     services: ServicesDep,
 ) -> AutoTopUp:
-    """Choose when credits are added automatically."""
-    wanted = AutoTopUp(**body.model_dump())
+    """Choose when credits are added automatically.
+
+    `{"enabled": false}` switches that off, and keeps the other settings.
+    """
     async with services.database.transaction() as connection:
+        former = await credits.get_balance(connection, caller.account_id)
+        wanted = body.merge_into(former.auto_topup)
         await topups.configure(connection, actor(request, caller), wanted)
     return wanted

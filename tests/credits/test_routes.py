@@ -133,3 +133,23 @@ async def test_figures_that_do_not_go_together_are_refused(
     response = await person.session.put("/api/credits/auto-topup", json={**WANTED, **change})
     assert response.status_code == 400
     assert [error["pointer"] for error in response.json()["errors"]] == [pointer]
+
+
+async def test_auto_top_up_is_switched_off_alone_and_keeps_its_figures(api: Api) -> None:
+    person = await api.person()
+    await person.session.put("/api/credits/auto-topup", json=WANTED)
+    answer = await person.session.put("/api/credits/auto-topup", json={"enabled": False})
+    assert (answer.status_code, answer.json()) == (200, {**WANTED, "enabled": False})
+    answer = await person.session.put("/api/credits/auto-topup", json={"enabled": False, "monthly_cap": None})
+    assert answer.json() == {**WANTED, "enabled": False, "monthly_cap": None}
+    assert (await person.key.get("/api/credits")).json()["auto_topup"] == answer.json()
+
+
+@pytest.mark.parametrize("missing", ["threshold", "amount"])
+async def test_auto_top_up_is_not_switched_on_without_its_figures(api: Api, missing: str) -> None:
+    person = await api.person()
+    wanted = {name: value for name, value in WANTED.items() if name != missing}
+    response = await person.session.put("/api/credits/auto-topup", json=wanted)
+    found = [(error["pointer"], error["code"]) for error in response.json()["errors"]]
+    assert found == [(f"/{missing}", "required")]
+    assert not (await person.key.get("/api/credits")).json()["auto_topup"]["enabled"]
