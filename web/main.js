@@ -98,7 +98,7 @@ function Beside() {
 
 function Connection() {
   if (connection.value !== "lost") return null;
-  return html`<p class="lost" role="status">The connection is lost. What stands here may be old; it catches up by itself.</p>`;
+  return html`<p class="lost" role="status">The connection is lost. This page may be out of date; it updates when the connection is back.</p>`;
 }
 
 function SignedIn() {

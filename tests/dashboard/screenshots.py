@@ -95,7 +95,7 @@ async def take_all(page: Page, seeded: Seeded, changed: str) -> None:
         if name == "lookup":
             await page.get_by_label("Target").fill("8.8.8.8")
             await page.get_by_role("button", name="Look up").click()
-            await expect(page.get_by_role("heading", name="Who was asked")).to_be_visible()
+            await expect(page.get_by_role("heading", name="Sources asked")).to_be_visible()
         await settled(page)
         for scheme in ("light", "dark"):
             await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")

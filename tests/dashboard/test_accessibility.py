@@ -47,7 +47,7 @@ async def reader(browser: Browser, stack: StackProcess) -> AsyncGenerator[Browse
 async def look_up(page: Page) -> None:
     await page.get_by_label("Target").fill("8.8.8.8")
     await page.get_by_role("button", name="Look up").click()
-    await expect(page.get_by_role("heading", name="Who was asked")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Sources asked")).to_be_visible()
 
 
 async def retry_with_input(page: Page) -> None:

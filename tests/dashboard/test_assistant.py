@@ -82,7 +82,7 @@ async def test_it_asks_for_consent_then_answers_with_sources_and_can_be_read_aga
     await page.get_by_role("link", name="Where is 193.0.6.139?").click()
     await expect(page.locator(".answer strong", has_text="Amsterdam")).to_be_visible()
     await page.get_by_role("button", name="Delete this one").click()
-    await expect(page.get_by_text("None yet.")).to_be_visible()
+    await expect(page.get_by_text("No conversations yet.")).to_be_visible()
 
 
 @pytest.mark.parametrize("decision", ["Approve", "Deny"])

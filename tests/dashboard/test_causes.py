@@ -62,7 +62,7 @@ async def test_a_change_is_read_field_by_field_and_a_silent_source_with_its_reas
     newest = page.get_by_role("complementary").get_by_role("button").filter(has_text="completed").first
     await newest.click()
     await page.get_by_label("also targets without changes").check()
-    await expect(page.get_by_text("Nothing is known from greynoise")).to_be_visible()
+    await expect(page.get_by_text("greynoise has not answered since")).to_be_visible()
     await page.goto("/app/account")
     balance = page.get_by_role("figure").filter(has_text="Balance: from 100,000 to")
     await expect(balance.locator("canvas")).to_be_visible()

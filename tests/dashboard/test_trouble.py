@@ -104,7 +104,7 @@ async def test_a_page_whose_session_has_ended_goes_to_the_sign_in_page_and_back(
     await tabs[1].get_by_label("E-mail").fill(login.email)
     await tabs[1].get_by_label("Password").fill(login.password)
     await tabs[1].get_by_role("button", name="Sign in").click()
-    await expect(tabs[1].get_by_text("None fits these filters.")).to_be_visible()
+    await expect(tabs[1].get_by_text("No run matches these filters.")).to_be_visible()
     await opened.close()
 
 
@@ -141,7 +141,7 @@ async def test_a_kind_of_lookup_that_is_none_is_asked_as_an_address(page: Page, 
     await page.goto(f"/app/lookup?kind={kind}")
     await page.get_by_label("Target").fill("8.8.8.8")
     await page.get_by_role("button", name="Look up").click()
-    await expect(page.get_by_role("heading", name="Who was asked")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Sources asked")).to_be_visible()
 
 
 async def test_the_things_of_another_account_are_not_there(page: Page, stack: StackProcess) -> None:

@@ -29,14 +29,14 @@ export function Approval({ card, path, decision }) {
   };
   return html`<div class="card approval" role="group" aria-label=${`Approval: ${visible(card.title)}`}>
     <h3>${visible(card.title)} <code>${visible(card.tool)}</code></h3>
-    <p class="quiet">It waits, since ${card.reasons.map((/** @type {string} */ one) => REASONS[one] ?? visible(one)).join(", and ")}. It costs ${card.credits_max === null ? "what nobody knows before" : `at most ${count(card.credits_max)} credits`}.${!decision && html` Until <${Time} at=${card.expires_at} />.`}</p>
+    <p class="quiet">It waits for your approval because ${card.reasons.map((/** @type {string} */ one) => REASONS[one] ?? visible(one)).join(", and ")}. ${card.credits_max === null ? "Its cost is not known in advance" : `It costs at most ${count(card.credits_max)} credits`}.${!decision && html` Until <${Time} at=${card.expires_at} />.`}</p>
     ${edited === null ? html`<${Value} of=${card.arguments} />` : html`<label>Arguments <textarea rows="10" spellcheck=${false} value=${edited} onInput=${(/** @type {any} */ event) => setEdited(event.target.value)}></textarea></label>`}
     <${Preview} of=${card.preview} />
     <${Problem} error=${error} />
     ${decision
-      ? html`<p role="status">${decision.decision === "approve" ? `Approved${decision.arguments ? ", with other arguments" : ""}` : decision.decision === "deny" ? "Denied" : "Nobody has decided in time"}.</p>`
+      ? html`<p role="status">${decision.decision === "approve" ? `Approved${decision.arguments ? ", with other arguments" : ""}` : decision.decision === "deny" ? "Denied" : "Expired without a decision"}.</p>`
       : html`<div class="actions"><button type="button" class="primary" onClick=${() => decide("approve")}>Approve</button>
-          <button type="button" onClick=${() => setEdited(edited === null ? JSON.stringify(card.arguments, null, 2) : null)}>${edited === null ? "Edit" : "As it was"}</button>
+          <button type="button" onClick=${() => setEdited(edited === null ? JSON.stringify(card.arguments, null, 2) : null)}>${edited === null ? "Edit" : "Undo edits"}</button>
           <button type="button" onClick=${() => decide("deny")}>Deny</button></div>`}
   </div>`;
 }

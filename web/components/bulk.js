@@ -53,7 +53,7 @@ function BulkDialog({ action, filter, onClose }) {
           ${action === "retry" && html`<label>By <select value=${version} onChange=${(/** @type {any} */ one) => setVersion(one.target.value)}><option value="same">the version that each has run</option><option value="newest">the newest version</option></select></label>`}
           <p role="status">${told ? gistOf(told, action) : error ? "" : "Counting …"}</p>
           ${told?.count > 0 && html`<label>Type ${told.count} to confirm <input name="count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(/** @type {any} */ one) => setTyped(one.target.value)} /></label>
-            <p class="quiet">${action === "retry" ? "Steps that are done again send their requests again." : "What they have done stays done."}</p>`}
+            <p class="quiet">${action === "retry" ? "Repeated steps send their requests again." : "Completed steps are not undone."}</p>`}
           <${Problem} error=${error} />
           <div class="actions"><button type="submit" class="primary" disabled=${!told?.count || typed.trim() !== String(told.count)}>${words.do} ${told ? count(told.count) : ""} runs</button></div>
         </form>`}<//>`;
@@ -62,7 +62,7 @@ function BulkDialog({ action, filter, onClose }) {
 /** @param {any} told @param {string} action */
 function gistOf(told, action) {
   if (!told.count) return "No run fits.";
-  const cost = told.credits_max === null ? "; what they cost is not known before" : `; at most ${count(told.credits_max)} credits`;
+  const cost = told.credits_max === null ? "; their cost is not known in advance" : `; at most ${count(told.credits_max)} credits`;
   return `${count(told.count)} ${told.count === 1 ? "run fits" : "runs fit"}${action === "retry" ? cost : ""}.`;
 }
 

@@ -30,7 +30,7 @@ function Consent({ state, onAgreed }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const agree = () => call("PUT", `${CHAT}/consent`, { host: state.host }).then(onAgreed, setError);
   return html`<div class="empty"><h2>Before you begin</h2>
-    <p>What the assistant reads for you, targets' data among it, goes to the model <strong>${visible(state.model)}</strong> at <strong>${visible(state.host)}</strong>. Your operator has set it up. Nothing is sent before you agree.</p>
+    <p>The assistant sends what it reads for you, including targets' data, to the model <strong>${visible(state.model)}</strong> at <strong>${visible(state.host)}</strong>. Your operator chose this model. Nothing is sent before you agree.</p>
     <${Problem} error=${error} />
     <button type="button" class="primary" onClick=${agree}>Agree to ${visible(state.host)}</button></div>`;
 }
@@ -67,7 +67,7 @@ function Conversation({ id, about, onBegin }) {
   const known = new Set(messages.map((one) => one.id));
   const all = [...messages, ...sent.filter((one) => !known.has(one.id))];
   return html`<div class="chat">
-    ${before.data?.tainted && html`<p class="quiet">The model has read text from outside: lookups and whatever sends wait for your approval.</p>`}
+    ${before.data?.tainted && html`<p class="quiet">The model has read text from outside. Lookups, and calls that send something, wait for your approval.</p>`}
     <ol class="messages">${all.map((one) => html`<${Message} key=${one.id} message=${one} path=${path} />`)}</ol>
     <${Problem} error=${error} />
     <form onSubmit=${submit}><label class="ask"><span class="sr-only">Your message</span>

@@ -34,7 +34,7 @@ export function PasswordDialog() {
   if (!asking.value) return null;
   return html`<${Dialog} title="Your password, please" onClose=${() => finish(false)}>
     <form onSubmit=${submit}>
-      <p>Keys, secrets and exports want the password of the last five minutes.</p>
+      <p>To change keys or secrets, or to export, enter your password. It counts for five minutes.</p>
       <label>Password <input type="password" name="password" autocomplete="current-password" required /></label>
       ${refused.value && html`<p class="wrong" role="alert">${refused.value}</p>`}
       <div class="actions"><button type="submit" class="primary">Go on</button></div>

@@ -18,10 +18,10 @@ function Keys() {
   const keys = useResource("/api/keys");
   const [asking, setAsking] = useState(false);
   const [error, setError] = useState(/** @type {any} */ (null));
-  const revoke = (/** @type {any} */ key) => confirm(`Revoke the key "${key.name}"? What uses it stops at once.`) && call("DELETE", `/api/keys/${key.id}`).then(keys.reload, setError);
+  const revoke = (/** @type {any} */ key) => confirm(`Revoke the key "${key.name}"? Programs that use it stop working at once.`) && call("DELETE", `/api/keys/${key.id}`).then(keys.reload, setError);
   return html`<section aria-labelledby="keys"><h2 id="keys">Keys</h2><p class="quiet">Programs and agents use a key.</p>
     <${Problem} error=${error} />
-    <${Loaded} of=${keys}>${(/** @type {any} */ found) => html`<div class="scroll" tabindex="0"><table><thead><tr><th>Name</th><th>Key</th><th>May</th><th class="number">Requests</th><th>Last used</th><th>Ends</th><th><span class="sr-only">Actions</span></th></tr></thead>
+    <${Loaded} of=${keys}>${(/** @type {any} */ found) => html`<div class="scroll" tabindex="0"><table><thead><tr><th>Name</th><th>Key</th><th>Scopes</th><th class="number">Requests</th><th>Last used</th><th>Ends</th><th><span class="sr-only">Actions</span></th></tr></thead>
       <tbody>${found.keys.map((/** @type {any} */ key) => html`<tr key=${key.id}><td>${named(key.name)}</td><td><code>${visible(key.key_preview)}</code></td><td>${key.scopes.join(", ")}</td><td class="number">${count(key.total_requests)}</td><td><${Time} at=${key.last_used} /></td><td>${key.revoked_at ? html`<${Status} of="disabled" /> revoked` : html`<${Time} at=${key.expires_at} />`}</td>
         <td>${!key.revoked_at && html`<button type="button" class="plain" onClick=${() => revoke(key)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>`}<//>
     <p><button type="button" class="primary" onClick=${() => setAsking(true)}>Make a key</button></p>
@@ -39,7 +39,7 @@ function NewKey({ onClose }) {
   };
   return html`<${Dialog} title="A new key" onClose=${onClose}>
     ${made
-      ? html`<p>This is the key. It is shown this once.</p><${Copyable} text=${made.key} />`
+      ? html`<p>This is the key. It is shown only once.</p><${Copyable} text=${made.key} />`
       : html`<form onSubmit=${submit}><label>Name <input name="name" required maxlength="200" /></label>
           <fieldset><legend>It may use</legend>${SCOPES.map((scope) => html`<label key=${scope}><input type="checkbox" name="scope" value=${scope} defaultChecked=${true} /> ${scope}</label>`)}</fieldset>
           <${Problem} error=${error} /><div class="actions"><button type="submit" class="primary">Make it</button></div></form>`}<//>`;
@@ -60,7 +60,7 @@ function Credits() {
   const credits = useResource("/api/credits");
   const ledger = useResource("/api/credits/ledger", { limit: 100 });
   return html`<section aria-labelledby="credits"><h2 id="credits">Credits</h2>
-    <${Loaded} of=${credits}>${(/** @type {any} */ found) => html`<p><strong>${count(found.balance)}</strong> left${found.held ? html`, ${count(found.held)} more held for work under way` : ""}; ${count(found.used)} used.</p>`}<//>
+    <${Loaded} of=${credits}>${(/** @type {any} */ found) => html`<p><strong>${count(found.balance)}</strong> left${found.held ? html`, plus ${count(found.held)} held for work in progress` : ""}; ${count(found.used)} used.</p>`}<//>
     <${Loaded} of=${ledger}>${(/** @type {any} */ found) => html`${found.entries.length > 1 && html`<${Series} label="Balance" unit="credits" colour="--accent" points=${balancesOf(found.entries)} />`}
       <div class="scroll" tabindex="0"><table><thead><tr><th>When</th><th>What</th><th>For</th><th class="number">Amount</th><th class="number">Balance</th></tr></thead>
         <tbody>${found.entries.slice(0, 50).map((/** @type {any} */ one) => html`<tr key=${one.id}><td><${Time} at=${one.created_at} /></td><td>${visible(one.kind)}</td><td class="why">${visible(one.description ?? one.reference ?? "")}</td><td class="number">${count(one.amount)}</td><td class="number">${count(one.balance_after)}</td></tr>`)}</tbody></table></div>`}<//></section>`;

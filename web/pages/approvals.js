@@ -17,5 +17,5 @@ export function Page() {
               <p class="quiet"><a href=${`/app/runs/${one.run_id}?step=${encodeURIComponent(one.step_id)}`}>${named(one.workflow_name)}</a> · asked <${Time} at=${one.asked_at} />${one.expires_at && html` · until <${Time} at=${one.expires_at} />`}</p>
               <p><a class="button primary" href=${new URL(one.resume_url, location.origin).pathname} target="_blank" rel="noopener">Answer</a></p></li>`,
           )}</ul>`
-        : html`<${Empty} title="Nothing waits for you"><p>A step of the type <code>wait</code> asks somebody, and the run goes on with the answer. <a href="/docs/workflows#wait" target="_blank">How to use it</a>.</p><//>`}<//>`;
+        : html`<${Empty} title="Nothing waits for you"><p>A <code>wait</code> step asks a person, and the run continues with the answer. <a href="/docs/workflows#wait" target="_blank">How to use it</a>.</p><//>`}<//>`;
 }

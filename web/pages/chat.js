@@ -26,7 +26,7 @@ export function Page({ query }) {
       <section aria-label="Conversation"><${Chat} key=${query.id ?? begun} id=${query.id} onBegin=${conversations.reload} /></section>
       <aside aria-label="Conversations"><h2>Conversations</h2>
         ${conversations.data?.conversations.length
-          ? html`<ul class="needs">${conversations.data.conversations.map((/** @type {any} */ one) => html`<li key=${one.id}><a href=${`/app/chat?id=${one.id}`} aria-current=${one.id === query.id ? "page" : undefined}>${named(one.title, "(nothing said yet)")}</a> <span class="quiet"><${Time} at=${one.updated_at} /></span></li>`)}</ul>`
-          : html`<p class="quiet">None yet. They are kept for 30 days.</p>`}</aside>
+          ? html`<ul class="needs">${conversations.data.conversations.map((/** @type {any} */ one) => html`<li key=${one.id}><a href=${`/app/chat?id=${one.id}`} aria-current=${one.id === query.id ? "page" : undefined}>${named(one.title, "(no messages yet)")}</a> <span class="quiet"><${Time} at=${one.updated_at} /></span></li>`)}</ul>`
+          : html`<p class="quiet">No conversations yet. Each is kept for 30 days.</p>`}</aside>
     </div>`;
 }

@@ -19,7 +19,7 @@ export function Page({ query }) {
   const failed = useResource("/api/workflows/runs", { status: "failed", limit: RUNS }, ["run"]);
   return html`<header class="title"><h1>Errors</h1><p class="quiet">The last ${RUNS} failed runs, by cause.</p></header>
     <${OverTime} window=${query.window ?? "24h"} />
-    <${Loaded} of=${failed}>${(/** @type {any} */ found) => (found.runs.length ? html`<${Groups} runs=${found.runs} />` : html`<${Empty} title="No run has failed"><p>Runs that fail stand here by their cause.</p><//>`)}<//>`;
+    <${Loaded} of=${failed}>${(/** @type {any} */ found) => (found.runs.length ? html`<${Groups} runs=${found.runs} />` : html`<${Empty} title="No run has failed"><p>Failed runs are grouped here by cause.</p><//>`)}<//>`;
 }
 
 /** Failed runs of a time up to now, however many. @param {{ window: string }} props */

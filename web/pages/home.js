@@ -37,7 +37,7 @@ function Lately({ runs, total }) {
 
 function First() {
   return html`<${Empty} title="No runs yet">
-    <p>A workflow does something with each event that is posted to it. This makes one and starts it; a key is made under <a href="/app/account">Account</a>.</p>
+    <p>A workflow runs once for each event that is posted to it. This command creates one. It needs a key: make one under <a href="/app/account">Account</a>.</p>
     <${Copyable} text=${`curl -s ${location.origin}/api/workflows -H "Authorization: Bearer $VEDETTE_API_KEY" \\
   -H 'Content-Type: application/json' -d '{
     "name": "Score a visitor",
@@ -45,7 +45,7 @@ function First() {
       {"id": "visitor", "type": "ip_lookup", "config": {"field": "trigger.ip"}},
       {"id": "score", "type": "transform", "config": {"expression": "visitor.security.is_tor && \`90\` || \`10\`"}}
     ]}'`} />
-    <p>Then open it under <a href="/app/workflows">Workflows</a>: its page has the address to post events to.</p>
+    <p>Then open it under <a href="/app/workflows">Workflows</a>: its page shows the address for events.</p>
   <//>`;
 }
 
@@ -74,5 +74,5 @@ function NeedsYou() {
     if (one.state === "cooling_down") items.push(html`<li key=${`p${one.name}${one.kind}`}><${Status} of="failed" /> source ${named(one.name)}<br /><span class="quiet">${named(one.reason)}</span></li>`);
   const balance = credits.data;
   if (balance && balance.balance <= balance.low_balance_threshold) items.push(html`<li key="c"><${Status} of="failed" /> <a href="/app/account">${count(balance.balance)} credits left</a></li>`);
-  return html`<h2>Needs you</h2>${items.length ? html`<ul class="needs">${items}</ul>` : html`<p class="quiet">Nothing. Approvals, failing workflows, sources and endpoints that are down would stand here.</p>`}`;
+  return html`<h2>Needs you</h2>${items.length ? html`<ul class="needs">${items}</ul>` : html`<p class="quiet">Nothing. This list shows approvals, failing workflows, and sources and webhooks that are down.</p>`}`;
 }

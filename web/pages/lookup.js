@@ -67,12 +67,12 @@ function Answer({ answer }) {
     <h2>${named(answer.target)}</h2>
     <${Verdict} verdict=${found.verdict} />
     ${found.message && html`<p>${visible(found.message)}</p>`}
-    <p class="quiet">${found.credits} credits · ${found.cached ? "a kept answer" : "asked now"} · ${silent.length ? html`silent: ${silent.map((one) => visible(one.name)).join(", ")}` : "nobody was silent"} · <${Time} at=${answer.at} /></p>
+    <p class="quiet">${found.credits} credits · ${found.cached ? "cached answer" : "fresh answer"} · ${silent.length ? html`no answer from ${silent.map((one) => visible(one.name)).join(", ")}` : "all sources answered"} · <${Time} at=${answer.at} /></p>
     <div class="scroll" tabindex="0"><table><thead><tr><th>Field</th><th>Value</th><th>From</th><th>As of</th></tr></thead>
       <tbody>${known.slice(0, 200).map(([name, value]) => html`<${Field} key=${name} name=${name} value=${value} found=${found} asked=${asked} />`)}</tbody></table></div>
-    ${unknown.length > 0 && html`<details><summary>${unknown.length} fields of which nothing is known</summary><p>${unknown.map(([name]) => visible(name)).join(", ")}</p></details>`}
-    <h3>Who was asked</h3>
-    <div class="scroll" tabindex="0"><table><thead><tr><th>Source</th><th>Said</th><th>Filled</th><th class="number">Took</th><th>As of</th></tr></thead>
+    ${unknown.length > 0 && html`<details><summary>${unknown.length} fields that no source knows</summary><p>${unknown.map(([name]) => visible(name)).join(", ")}</p></details>`}
+    <h3>Sources asked</h3>
+    <div class="scroll" tabindex="0"><table><thead><tr><th>Source</th><th>Answer</th><th>Fields</th><th class="number">Took</th><th>As of</th></tr></thead>
       <tbody>${asked.map((one) => html`<tr key=${one.name}><td>${visible(one.name)}</td><td><${Status} of=${one.status} />${one.stale ? " an older answer" : ""}</td><td class="why">${visible((one.fields ?? []).join(", "))}</td><td class="number">${duration(one.ms)}</td><td><${Time} at=${one.fetched_at} /></td></tr>`)}</tbody></table></div>
   </article>`;
 }

@@ -12,7 +12,7 @@ import { Value } from "../components/value.js";
 import { beatsOf } from "./monitors.js";
 
 const WHY = /** @type {Record<string, string>} */ ({
-  failed: "it failed", limited: "it limits us", no_key: "its key is missing", no_data: "its data is not there", quota: "its quota is used up",
+  failed: "it failed", limited: "it was asked too often", no_key: "its key is missing", no_data: "its data is missing", quota: "its quota is used up",
 });
 
 /** @param {{ id: string, query: Record<string, string> }} props */
@@ -40,8 +40,8 @@ const rank = (one) => (one.silent_since ? 0 : one.heard_at ? 1 : 2);
 /** @param {{ sources: any[] }} props */
 const Sources = ({ sources }) =>
   sources?.length
-    ? html`<ul>${[...sources].sort((a, b) => rank(a) - rank(b)).map((one) => html`<li key=${one.source}>${visible(one.source)}: ${one.silent_since ? html`<${Status} of="silent" /> since <${Time} at=${one.silent_since} />, ${WHY[one.why] ?? visible(one.why ?? "")}` : one.heard_at ? html`<${Status} of="heard" /> <${Time} at=${one.heard_at} />` : html`<span class="quiet">not heard yet</span>`}</li>`)}</ul>`
-    : html`<p class="quiet">It has not asked any yet.</p>`;
+    ? html`<ul>${[...sources].sort((a, b) => rank(a) - rank(b)).map((one) => html`<li key=${one.source}>${visible(one.source)}: ${one.silent_since ? html`<${Status} of="silent" /> since <${Time} at=${one.silent_since} />, ${WHY[one.why] ?? visible(one.why ?? "")}` : one.heard_at ? html`<${Status} of="heard" /> <${Time} at=${one.heard_at} />` : html`<span class="quiet">no answer yet</span>`}</li>`)}</ul>`
+    : html`<p class="quiet">No source has been asked yet.</p>`;
 
 /** What changed since one last looked. Opening the page marks nothing. @param {{ monitor: any, page: any, onSeen: (run: string) => void }} props */
 function Unseen({ monitor, page, onSeen }) {
@@ -50,7 +50,7 @@ function Unseen({ monitor, page, onSeen }) {
   // A run under way can still find changes: only ended ones are marked.
   const ended = page.results.find((/** @type {any} */ one) => one.completed_at);
   return html`<h2>${count(page.total)} ${page.total === 1 ? "change" : "changes"} <span class="quiet">${since}</span></h2>
-    ${page.total > page.results.length && html`<p class="quiet">The newest ${count(page.results.length)} are shown; all are marked as seen together.</p>`}
+    ${page.total > page.results.length && html`<p class="quiet">The newest ${count(page.results.length)} are shown. "Mark as seen" marks the others too.</p>`}
     ${ended && html`<p class="actions"><button type="button" onClick=${() => onSeen(ended.run_id)}>Mark as seen</button></p>`}
     ${page.results.map((/** @type {any} */ one) => html`<${Target} result=${one} key=${one.id} />`)}`;
 }
@@ -61,7 +61,7 @@ function Changes({ monitor, runs, chosen, all }) {
   const results = useResource(run ? `/api/monitors/${monitor.id}/runs/${run.id}/results` : null, { changes_only: all ? undefined : true, limit: 100, offset: 0 }, ["monitor_run"]);
   // Its unseen changes stand above.
   if (!chosen && !all && run?.changes_detected && !(monitor.seen_run_id >= run.id)) return null;
-  if (!run) return html`<h2>Changes</h2><p class="quiet">There was no run yet; the first is due <${Time} at=${monitor.next_run_at} />. Its answers are what later ones are compared with.</p>`;
+  if (!run) return html`<h2>Changes</h2><p class="quiet">No run yet. The first is due <${Time} at=${monitor.next_run_at} />; later runs are compared with it.</p>`;
   return html`<h2>Changes <span class="quiet">in the run of <${Time} at=${run.started_at} full /></span></h2>
     <p><label><input type="checkbox" checked=${all} onChange=${() => setQuery({ all: all ? undefined : "yes" })} /> also targets without changes</label></p>
     ${run.error && html`<${Problem} error=${{ problem: { ...run.error, detail: run.error.message } }} />`}
@@ -77,10 +77,10 @@ function Target({ result }) {
   return html`<article class="target">
     <h3>${named(result.target)} ${result.completed_at && html`<span class="quiet"><${Time} at=${result.completed_at} /></span>`}</h3>
     ${result.error && html`<div class="problem"><p>${visible(result.error.message)} <a href=${`/errors/${encodeURIComponent(result.error.code)}`} target="_blank">${visible(result.error.code)}</a></p></div>`}
-    ${result.silent?.filter((/** @type {any} */ one) => one.why !== "not_set_up").map((/** @type {any} */ one) => html`<p class="quiet" key=${one.source}>Nothing is known from ${visible(one.source)} since <${Time} at=${one.since} />: ${WHY[one.why] ?? visible(one.why)}.</p>`)}
+    ${result.silent?.filter((/** @type {any} */ one) => one.why !== "not_set_up").map((/** @type {any} */ one) => html`<p class="quiet" key=${one.source}>${visible(one.source)} has not answered since <${Time} at=${one.since} />: ${WHY[one.why] ?? visible(one.why)}.</p>`)}
     ${changes.length > 0 && html`<table><thead><tr><th>Field</th><th>Before</th><th>Now</th></tr></thead>
       <tbody>${changes.map(([field, change]) => html`<tr key=${field}><td>${visible(field)}</td><td class="old"><${Value} of=${before(change)} depth=${1} /></td><td class="new"><${Value} of=${after(change)} depth=${1} /></td></tr>`)}</tbody></table>`}
-    <details><summary>All fields, unchanged ones too</summary><${Value} of=${result.data} /></details></article>`;
+    <details><summary>All fields, including unchanged ones</summary><${Value} of=${result.data} /></details></article>`;
 }
 
 /** @param {any} change */

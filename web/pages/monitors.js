@@ -24,7 +24,7 @@ export function Page() {
                 <td><${Heartbeat} beats=${beatsOf(runsOf.get(one.id) ?? [])} column /></td>
                 <td class="number">${one.unseen_changes ? html`<strong>${count(one.unseen_changes)}</strong>` : "–"}</td><td><${Time} at=${one.last_run_at} /></td><td><${Time} at=${one.next_run_at} /></td></tr>`,
             )}</tbody></table></div>`
-        : html`<${Empty} title="No monitors yet"><p>A monitor looks targets up again and again, and tells what changed. <a href="/docs/first-monitor" target="_blank">How to make one</a>.</p><//>`}<//>`;
+        : html`<${Empty} title="No monitors yet"><p>A monitor looks up targets regularly and reports what changed. <a href="/docs/first-monitor" target="_blank">How to make one</a>.</p><//>`}<//>`;
 }
 
 /** @param {any[]} runs newest first */

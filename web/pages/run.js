@@ -79,7 +79,7 @@ function Step({ step, run }) {
   return html`<h2>${visible(step.id)} <span class="quiet">${visible(step.type)}</span></h2>
     <p><${Status} of=${step.status} /> ${duration(step.duration_ms)} · ${step.attempts} ${step.attempts === 1 ? "attempt" : "attempts"}${step.mocked ? " · mocked" : ""}</p>
     ${step.error && html`<div class="problem"><p><strong>${visible(step.error.message)}</strong></p><p class="quiet"><a href=${`/errors/${encodeURIComponent(step.error.code)}`} target="_blank">${visible(step.error.code)}: what to do</a></p></div>`}
-    ${step.attempt_log?.length > 0 && html`<h3>Attempts before</h3><ol>${step.attempt_log.slice(-20).map((/** @type {any} */ one) => html`<li key=${one.attempt}><${Time} at=${one.at} />${one.started_at && ` after ${duration(Date.parse(one.ended_at) - Date.parse(one.started_at))}`}: <code>${visible(one.error?.code ?? "")}</code> ${visible(one.error?.message ?? "")}</li>`)}</ol>`}
+    ${step.attempt_log?.length > 0 && html`<h3>Earlier attempts</h3><ol>${step.attempt_log.slice(-20).map((/** @type {any} */ one) => html`<li key=${one.attempt}><${Time} at=${one.at} />${one.started_at && ` after ${duration(Date.parse(one.ended_at) - Date.parse(one.started_at))}`}: <code>${visible(one.error?.code ?? "")}</code> ${visible(one.error?.message ?? "")}</li>`)}</ol>`}
     ${step.items_total !== null && step.items_total !== undefined && html`<${Items} run=${run} step=${step} />`}
     <h3>Input</h3><${Value} of=${step.input} />
     <h3>Output</h3><${Value} of=${step.output} />`;
@@ -159,13 +159,13 @@ function Retry({ run, failed, onClose }) {
   const [from, setFrom] = useState(failed ? "" : run.steps[0]?.id ?? "");
   return html`<${Dialog} title="Run it again" onClose=${onClose}><form onSubmit=${submit}>
     <label>From <select name="from" value=${from} onChange=${(/** @type {any} */ event) => setFrom(event.target.value)}>
-      ${failed && html`<option value="">what failed (${visible(failed.id)}); what was done stays done</option>`}
+      ${failed && html`<option value="">the failed step (${visible(failed.id)}); completed steps are not repeated</option>`}
       ${run.steps.map((/** @type {any} */ step) => html`<option key=${step.id} value=${step.id}>step ${visible(step.id)}</option>`)}
       <option value="input">the beginning, as a new run with this input</option></select></label>
     ${from === "input"
       ? html`<label>Input <textarea name="input" rows="10" spellcheck=${false} defaultValue=${JSON.stringify(run.input, null, 2)}></textarea></label>`
       : html`<label>By <select name="version"><option value="same">the same version (${run.workflow_version})</option>${newest > run.workflow_version && html`<option value="newest">the newest version (${newest})</option>`}</select></label>`}
-    <p class="quiet">Steps that are done again send their requests again.</p>
+    <p class="quiet">Repeated steps send their requests again.</p>
     <${Problem} error=${error} />
     <div class="actions"><button type="submit" class="primary">Run it</button></div></form><//>`;
 }

@@ -28,7 +28,7 @@ export function Page({ query }) {
             ${found.total !== undefined && found.total !== null && html`<span class="quiet">${count(found.total)} in all</span>`}
             <${BulkButtons} filter=${known(filter)} />
           </p>`
-        : html`<${Empty} title="No runs"><p>${Object.keys(filter).length ? html`None fits these filters. <a href="/app/runs">All runs</a>` : html`There are none yet. <a href="/app">How to start one</a>`}</p><//>`}<//>`;
+        : html`<${Empty} title="No runs"><p>${Object.keys(filter).length ? html`No run matches these filters. <a href="/app/runs">All runs</a>` : html`There are none yet. <a href="/app">How to start one</a>`}</p><//>`}<//>`;
 }
 
 /** What the API takes as a filter of many runs. @param {Record<string, string>} filter */

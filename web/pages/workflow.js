@@ -31,7 +31,7 @@ function Workflow({ workflow, query }) {
       <aside>
         ${step ? html`<h2>${visible(step.id)} <span class="quiet">${visible(step.type)}</span></h2><${Value} of=${step} />` : html`<h2>Steps</h2><ul>${workflow.steps.slice(0, 200).map((/** @type {any} */ one) => html`<li key=${one.id}><button type="button" class="plain" onClick=${() => setQuery({ step: one.id })}>${named(one.name ?? one.id)}</button> <span class="quiet">${visible(one.type)}</span></li>`)}</ul>`}
         <h2>Post an event</h2>
-        ${workflow.webhook_url ? html`<p class="quiet">Whoever has this address can start runs.</p><${Copyable} text=${`curl -s '${workflow.webhook_url}' -H 'Content-Type: application/json' -d '{"ip": "8.8.8.8"}'`} />` : html`<p class="quiet">This workflow has no address.</p>`}
+        ${workflow.webhook_url ? html`<p class="quiet">Anyone with this address can start runs.</p><${Copyable} text=${`curl -s '${workflow.webhook_url}' -H 'Content-Type: application/json' -d '{"ip": "8.8.8.8"}'`} />` : html`<p class="quiet">This workflow has no address.</p>`}
         <h2>Last runs</h2>
         <${Loaded} of=${runs}>${(/** @type {any} */ found) => html`<ul>${found.runs.slice(0, 10).map((/** @type {any} */ run) => html`<li key=${run.id}><a href=${`/app/runs/${run.id}`}><${Status} of=${run.status} /></a> <${Time} at=${run.started_at} /> · ${duration(run.duration_ms)}</li>`)}</ul>`}<//>
       </aside>
