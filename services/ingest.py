@@ -10,6 +10,7 @@ from functools import partial
 
 from database import Database
 from micro_batcher import MicroBatcher
+from models.automations.ingest_tokens import hash_token
 from models.automations.run_targets import RunTarget, ingest_targets
 from models.runs.acceptance import RunAcceptance, RunRequest, accept_and_announce
 from models.runs.run_bounds import TooManyRuns, UnfinishedRuns
@@ -24,11 +25,11 @@ class IngestTargets:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._batcher = MicroBatcher(self._find_together)
-        self._remembered: dict[str, RunTarget] = {}
+        self._remembered: dict[bytes, RunTarget] = {}
 
     def recall(self, token: str) -> RunTarget | None:
         """Return the workflow that had this token when it was last found; accepting a run verifies it."""
-        return self._remembered.get(token)
+        return self._remembered.get(hash_token(token))
 
     async def find(self, token: str) -> RunTarget:
         """Return the active workflow with this ingest token.
@@ -37,12 +38,12 @@ class IngestTargets:
             NotFound: the token is unknown, revoked or malformed.
             Conflict: the workflow is not active.
         """
-        self._remembered.pop(token, None)
+        self._remembered.pop(hash_token(token), None)
         target = await self._batcher.submit(token)
         if target.token_hash is not None:
             while len(self._remembered) >= _REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
-            self._remembered[token] = target
+            self._remembered[target.token_hash] = target
         return target
 
     async def _find_together(self, tokens: list[str]) -> list[RunTarget | Exception]:
