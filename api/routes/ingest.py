@@ -173,7 +173,7 @@ async def _accept(services: Services, target: RunTarget, request: Request, wait:
     assert isinstance(request, StrictRequest)
     signed = await _verify_signature(services, target, request)
     payload = await _payload(request) if signed is None else await _signed_payload(request)
-    context = triggers.readable_request(target.trigger, request.headers.items(), request.query_params)
+    context = _read_context(target, request)
     charge = _charge(services, target, request)
     senders = _senders_key(request, signed, payload)
     value = await services.event_checks.dedupe_value(target, payload, context, charge)
@@ -187,6 +187,14 @@ async def _accept(services: Services, target: RunTarget, request: Request, wait:
             target, "webhook", payload, context, dedupe_key, depth=depth, is_waited_for=wait is not None
         )
     )
+
+
+def _read_context(target: RunTarget, request: Request) -> dict[str, Any]:
+    """Return `request` as the workflow's expressions see it; empty if none of them reads it."""
+    has_dedupe = isinstance(target.trigger, WebhookTrigger) and target.trigger.dedupe is not None
+    if not (target.reads_request or has_dedupe):
+        return {}
+    return triggers.readable_request(target.trigger, request.headers.items(), request.query_params)
 
 
 def _charge(services: Services, target: RunTarget, request: Request) -> Charge:

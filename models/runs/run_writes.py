@@ -155,14 +155,10 @@ _FIND = (
 )
 
 
-def _announce_nothing(_: Sequence[Change]) -> Notifications:
-    return []
-
-
 async def record_changes_if_claimed(
     connection: Connection,
     changes: Sequence[Change],
-    announce: Callable[[Sequence[Change]], Notifications] = _announce_nothing,
+    announce: Callable[[Sequence[Change]], Notifications] = lambda _: [],
 ) -> WriteResult:
     """Write changes of runs, each fenced by its claim, in one transaction.
 
