@@ -23,7 +23,7 @@ SMALLEST = [
         r"pure +(2|20/s) (waiting|posting) +\d",
         3,
     ),
-    ("claims --stored 10 --queues 1 3 --elsewhere 200 --rounds 8", r" +\d+ +(none|open|\d+) +[\d.]+ ", 5),
+    ("claims --stored 10 --queues 1 3 --elsewhere 200 --rounds 8", r" +\d+ +(none|open|\d+) +[\d.]+ ", 8),
     (
         "scale --apis 1 2 --workers 1 --workflows 1 --accounts 1 2 --execution auto --stored 10 500"
         " --clients 2 --seconds 0.3",
