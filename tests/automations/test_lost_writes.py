@@ -48,8 +48,8 @@ def around_writes(monkeypatch: pytest.MonkeyPatch) -> AroundWrites:
     def stand(around: Callable[[list[Change], Do], Awaitable[WriteResult]]) -> None:
         write = run_writes.record_changes_if_claimed
 
-        async def written(connection: Connection, changes: list[Change]) -> WriteResult:
-            return await around(changes, lambda: write(connection, changes))
+        async def written(connection: Connection, changes: list[Change], *announce: Any) -> WriteResult:
+            return await around(changes, lambda: write(connection, changes, *announce))
 
         monkeypatch.setattr(run_writes, "record_changes_if_claimed", written)
 
