@@ -148,13 +148,17 @@ async def _accept_current(
 ) -> tuple[RunTarget, RunAcceptance]:
     """Accept an event for the workflow of a token as it is now, also if this process remembers a former one.
 
-    Acceptance verifies what is remembered. A refusal does not, so the workflow is then read again.
+    Acceptance verifies what is remembered. A refusal does not, nor the answer to a repeat that violates the
+    schema, so the workflow is then read again.
     """
     remembered = services.ingest_targets.recall(token)
     target = remembered or await services.ingest_targets.find(token)
     while True:
         try:
-            return target, await _accept(services, target, request, wait)
+            accepted = await _accept(services, target, request, wait)
+            if accepted.repeated and target is remembered:
+                await services.ingest_targets.find(token)
+            return target, accepted
         except StaleTarget:
             target = await services.ingest_targets.find(token)
         except RateLimited:

@@ -19,7 +19,7 @@ _TURN_OF_ALL = 8
 _MOST_CURSORS = 1024
 
 
-def preceding(account_id: UUID) -> UUID:
+def previous_id(account_id: UUID) -> UUID:
     """Return the id before this one in the order of accounts."""
     return UUID(int=max(0, account_id.int - 1))
 
@@ -41,7 +41,7 @@ class Turn:
 
     def beginning_with(self, account_id: UUID) -> Turn:
         """Return a turn that begins with this account; the original turn does not change."""
-        return Turn(dict.fromkeys(_PRIORITIES, preceding(account_id)), self.gates)
+        return Turn(dict.fromkeys(_PRIORITIES, previous_id(account_id)), self.gates)
 
     def go_on(self, last_accounts: Mapping[int, UUID], last_gates: Mapping[tuple[int, UUID], UUID]) -> None:
         """Advance past an account of each priority, and in some accounts past a gate."""

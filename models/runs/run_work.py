@@ -28,7 +28,7 @@ from sqlmodel import Field, SQLModel
 from database import Connection
 from models.gates import NONE
 from models.priorities import ALONE, BULK
-from models.runs.claim_order import WINDOW, preceding
+from models.runs.claim_order import WINDOW, previous_id
 from models.runs.claim_requests import ClaimRequest, Queue
 from tracing import NO_ORIGIN, Origin
 
@@ -234,7 +234,7 @@ async def claim(connection: Connection, shift_id: UUID, request: ClaimRequest) -
             [priority for priority, _ in turn.gates], [account_id for _, account_id in turn.gates],
             list(turn.gates.values()),
             [mark.priority for mark in marks], [mark.account_id for mark in marks],
-            [preceding(mark.account_id) for mark in marks], [mark.begun_from for mark in marks],
+            [previous_id(mark.account_id) for mark in marks], [mark.begun_from for mark in marks],
             [mark.new_from for mark in marks],
         )  # fmt: skip
         rows = await (await connection.execute(_CLAIM, values)).fetchall()

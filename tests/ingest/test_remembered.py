@@ -66,6 +66,18 @@ async def test_an_event_for_a_deleted_workflow_or_a_replaced_token_finds_nothing
         assert problem(await post(api, made["webhook_url"], json={})) == (404, "not_found")
 
 
+async def test_a_repeat_that_violates_the_schema_is_not_told_of_its_run_by_a_replaced_token(
+    api: Api, person: Person
+) -> None:
+    made = await create(person)
+    key = {"Idempotency-Key": "one"}
+    assert (await post(api, made["webhook_url"], json={}, headers=key)).status_code == 202
+    await change(person, made, input_schema={"required": ["n"]})
+    assert (await post(api, made["webhook_url"], json={}, headers=key)).status_code == 202
+    await person.key.post(f"/api/workflows/{made['id']}/rotate-token", json={})
+    assert problem(await post(api, made["webhook_url"], json={}, headers=key)) == (404, "not_found")
+
+
 @pytest.fixture
 async def event(database: Database, api: Api, person: Person) -> RunRequest:
     """An event of a workflow that has changed since the workflow was read."""
