@@ -9,9 +9,8 @@ environment.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from pathlib import Path
@@ -180,33 +179,42 @@ class Outbound:
             LeaseLost: the lease was lost while the call waited for its turn.
         """
         lease, session = self.lease(), self._session("user", guarded=True)
-        hop = build_first_hop(request, self._allowed)
-        left = min(request.follow_redirects, MAX_REDIRECTS)
+        first = build_first_hop(request, self._allowed)
         held = room or self.memory.reservation()
+
+        async def exchange(clock: asyncio.Timeout) -> Answer:
+            limits = ReadLimits(request.max_bytes, request.truncate, held, clock)
+            hop, left = first, min(request.follow_redirects, MAX_REDIRECTS)
+            if request.headers_at_start is not None:
+                hop = hop._replace(headers={**hop.headers, **request.headers_at_start()})
+            while True:
+                answer = await self._exchange(session, hop, limits)
+                location = find_redirect(answer)
+                if not request.follow_redirects or location is None:
+                    return answer
+                if left == 0:
+                    raise TooManyRedirects(f"More than {request.follow_redirects} redirects.")
+                left -= 1
+                hop = follow_redirect(hop, answer.status, location, self._allowed)
+
         answered = False
         try:
-            async with self._call_begun(request.owner, hop.url, request.timeout, held, lease) as clock:
-                limits = ReadLimits(request.max_bytes, request.truncate, held, clock)
-                if request.headers_at_start is not None:
-                    hop = hop._replace(headers={**hop.headers, **request.headers_at_start()})
-                while True:
-                    answer = await self._exchange(session, hop, limits)
-                    location = find_redirect(answer)
-                    if not request.follow_redirects or location is None:
-                        answered = True
-                        return answer
-                    if left == 0:
-                        raise TooManyRedirects(f"More than {request.follow_redirects} redirects.")
-                    left -= 1
-                    hop = follow_redirect(hop, answer.status, location, self._allowed)
+            answer = await self._call(request.owner, first.url, request.timeout, held, exchange, lease)
+            answered = True
+            return answer
         finally:
             if room is None or not answered:
                 held.release()
 
-    @contextlib.asynccontextmanager
-    async def _call_begun(
-        self, owner: str, target: URL, timeout: float, room: Reservation, lease: Lease | None = None
-    ) -> AsyncGenerator[asyncio.Timeout]:
+    async def _call(
+        self,
+        owner: str,
+        target: URL,
+        timeout: float,
+        room: Reservation,
+        exchange: Callable[[asyncio.Timeout], Awaitable[Answer]],
+        lease: Lease | None = None,
+    ) -> Answer:
         """Wait for a place and room, then allow `timeout` seconds; record whether the host hangs.
 
         `lease`: the call must begin under this one; by default under any lease that this process then has.
@@ -221,15 +229,15 @@ class Outbound:
             clock = asyncio.timeout(timeout)
             try:
                 async with clock:
-                    yield clock
+                    answer = await exchange(clock)
             except TimeoutError:
                 self._hosts.note(owner, host, hung=True)
                 raise TimedOut(f"No complete answer within {timeout:g} seconds.") from None
             except OutboundError:
                 self._hosts.note(owner, host, hung=_hung(clock, timeout))
                 raise
-            else:
-                self._hosts.note(owner, host, hung=_hung(clock, timeout))
+            self._hosts.note(owner, host, hung=_hung(clock, timeout))
+            return answer
 
     async def download(
         self,
@@ -292,11 +300,15 @@ class Outbound:
         max_bytes: int,
     ) -> Answer:
         url = URL(str(request.url))
+        hop = Hop(request.method, url, request.headers, request.content or None)
         with self.memory.reservation() as room:
-            async with self._call_begun(owner, url, timeout, room) as clock:
-                limits = ReadLimits(max_bytes, False, room, clock)
-                hop = Hop(request.method, url, request.headers, request.content or None)
-                return await self._exchange(session, hop, limits)
+            return await self._call(
+                owner,
+                url,
+                timeout,
+                room,
+                lambda clock: self._exchange(session, hop, ReadLimits(max_bytes, False, room, clock)),
+            )
 
     async def _exchange(self, session: aiohttp.ClientSession, hop: Hop, limits: ReadLimits) -> Answer:
         try:

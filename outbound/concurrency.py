@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Awaitable, Callable
 
 
 class Line:
@@ -50,6 +49,22 @@ class Line:
         return 0
 
 
+class Hold:
+    """Holds a place for the block of an `async with`; on the path of each call, so it is no generator."""
+
+    __slots__ = ("_release", "_take")
+
+    def __init__(self, take: Callable[[], Awaitable[None]], release: Callable[[], None]) -> None:
+        self._take = take
+        self._release = release
+
+    async def __aenter__(self) -> None:
+        await self._take()
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._release()
+
+
 class ConcurrencyLimiter:
     """Semaphore whose owners get another place only while they hold fewer than remain free.
 
@@ -70,10 +85,14 @@ class ConcurrencyLimiter:
         # as many as are free, so there are few such owners, or few such numbers.
         self._waiting: dict[int, OrderedDict[str, None]] = {}
 
-    @contextlib.asynccontextmanager
-    async def hold(self, owner: str, size: int = 1) -> AsyncGenerator[None]:
-        """Hold one place, or `size` places (at least one), for the block."""
-        line = self._lines.setdefault(owner, Line())
+    def hold(self, owner: str, size: int = 1) -> Hold:
+        """Hold one place, or `size` places (at least one), for the block of an `async with`."""
+        return Hold(lambda: self._take(owner, size), lambda: self._release(owner, self._lines[owner], size))
+
+    async def _take(self, owner: str, size: int) -> None:
+        line = self._lines.get(owner)
+        if line is None:
+            line = self._lines[owner] = Line()
         if line.waiting or line.held >= self._free:
             try:
                 await self._wait(owner, line, size)
@@ -83,10 +102,6 @@ class ConcurrencyLimiter:
         else:
             self._free -= size
             line.held += size
-        try:
-            yield
-        finally:
-            self._release(owner, line, size)
 
     async def _wait(self, owner: str, line: Line, size: int) -> None:
         def grant() -> None:

@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
@@ -51,6 +52,8 @@ _CONNECTION_HEADERS = frozenset(
     "connection content-length expect host keep-alive proxy-authenticate proxy-authorization proxy-connection"
     " te trailer transfer-encoding upgrade".split()
 )
+# The number of parsed URLs that are kept, and the length of the longest.
+_KEPT_URLS, _KEPT_CHARACTERS = 1024, 1024
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\U0010ffff]*")
@@ -90,6 +93,11 @@ def parse_url(url: str, allowed: Networks = ()) -> URL:
         InvalidRequest: if it is not an http or https URL with a host, or has credentials in it.
         ForbiddenAddress: if its port or its literal address is forbidden.
     """
+    parse = _find_parsed if len(url) <= _KEPT_CHARACTERS else _parse_url
+    return parse(url, tuple(allowed))
+
+
+def _parse_url(url: str, allowed: tuple[IPv4Network | IPv6Network, ...]) -> URL:
     if _UNSAFE.search(url):
         raise InvalidRequest("The URL has spaces, control characters or backslashes; percent-encode them.")
     try:
@@ -108,6 +116,10 @@ def parse_url(url: str, allowed: Networks = ()) -> URL:
     elif not _NAME.fullmatch(host) or ".." in host:
         raise InvalidRequest("The URL's host is neither a name nor an address.")
     return parsed
+
+
+# Most calls of a process go to few URLs, and the outcome depends on nothing else.
+_find_parsed = lru_cache(_KEPT_URLS)(_parse_url)
 
 
 def check_header(name: str) -> Refusal | None:
@@ -141,6 +153,12 @@ def check_headers(headers: Mapping[str, str]) -> None:
         ForbiddenHeader: if the user must not set one.
     """
     for name, value in headers.items():
+        if (
+            _HEADER_NAME.fullmatch(name)
+            and _HEADER_VALUE.fullmatch(value)
+            and name.lower() not in _CONNECTION_HEADERS
+        ):
+            continue
         if refusal := check_header_name(name) or check_header_value(value):
             raise InvalidRequest(refusal.message)
         if refusal := check_header(name):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator
+import asyncio
 
-from outbound.concurrency import Line
+from outbound.concurrency import Hold, Line
 
 HANGING_SECONDS = 5.0
 _IN_A_ROW = 3
@@ -31,22 +30,27 @@ class HostLimiter:
         self._places = places
         self._hosts: dict[tuple[str, str], _Host] = {}
 
-    @contextlib.asynccontextmanager
-    async def hold(self, owner: str, host: str) -> AsyncGenerator[None]:
+    def hold(self, owner: str, host: str) -> Hold:
         """Hold a place at `host` for the block; call `note` within it with the outcome of the call."""
-        one = self._hosts.setdefault((owner, host), _Host())
+        return Hold(lambda: self._take(owner, host), lambda: self._leave(owner, host))
+
+    async def _take(self, owner: str, host: str) -> None:
+        one = self._hosts.get((owner, host))
+        if one is None:
+            one = self._hosts[owner, host] = _Host()
+        if not one.waiting and self._may_begin(one):
+            one.held += 1
+            return
         try:
-            if one.waiting or not self._may_begin(one):
-                await one.wait(lambda: self._grant(one), lambda: self._release(one))
-            else:
-                one.held += 1
-            try:
-                yield
-            finally:
-                self._release(one)
-        finally:
-            if one.empty:
-                self._hosts.pop((owner, host), None)
+            await one.wait(lambda: self._grant(one), lambda: self._release(one))
+        except asyncio.CancelledError:
+            self._tidy(owner, host, one)
+            raise
+
+    def _leave(self, owner: str, host: str) -> None:
+        one = self._hosts[owner, host]
+        self._release(one)
+        self._tidy(owner, host, one)
 
     def note(self, owner: str, host: str, *, hung: bool) -> None:
         """Record whether a running call to `host` hung: it took over 5 seconds, or timed out."""
@@ -64,3 +68,7 @@ class HostLimiter:
     def _release(self, one: _Host) -> None:
         one.held -= 1
         self._grant(one)
+
+    def _tidy(self, owner: str, host: str, one: _Host) -> None:
+        if one.empty:
+            self._hosts.pop((owner, host), None)

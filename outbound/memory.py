@@ -65,9 +65,14 @@ class MemoryBudget:
             self._free -= size
             room.size += size
             return
+        begins = room.size + size <= CALL_BYTES
+        if begins and not self._beginning and size <= self._free:
+            self._free -= size
+            room.size += size
+            return
         granted = asyncio.get_running_loop().create_future()
         wish = _Wish(room.number, next(self._numbers), size, granted, room)
-        if room.size + size <= CALL_BYTES:
+        if begins:
             self._beginning.append(wish)
         else:
             heapq.heappush(self._growing, wish)
