@@ -77,7 +77,8 @@ def trace_work(origin: Origin, run_id: UUID | None = None) -> None:
 
 def trace_step(step_id: str) -> None:
     """Note that this task executes this step of its run."""
-    _work.set(_work.get()._replace(step_id=step_id))
+    origin, run_id, _ = _work.get()
+    _work.set(_Work(origin, run_id, step_id))
 
 
 def trace_of(run_id: UUID, origin: Origin) -> Trace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -25,8 +24,7 @@ from the record.
 """
 
 
-@dataclass(frozen=True, eq=False)
-class Call:
+class Call(NamedTuple):
     """One attempt at a step, or at an item of it. Execute it once; its outcome goes to `Driver.take`.
 
     Attributes:

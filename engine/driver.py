@@ -6,7 +6,6 @@ the time, execute its calls, return their outcomes, store its records. A run nee
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -240,7 +239,7 @@ class Driver:
         under_way.calling = True
         call = self._calls.build(step, call_kind(step))
         if isinstance(step, WaitStep):
-            call = replace(call, expired=now >= wait_deadline(step, under_way.began))
+            call = call._replace(expired=now >= wait_deadline(step, under_way.began))
         return [call]
 
     def _decide(self, step: Step, now: datetime) -> list[Call] | None:

@@ -98,6 +98,8 @@ class Performer:
         scope: JSONObject,
         version: LoadedVersion,
     ) -> CallResult:
+        if call.kind == "send":
+            return await self._send(account_id, run_id, call, scope, version)
         if call.kind in ("evaluate", "prepare", "decide"):
             return CallResult(await self._evaluate(account_id, call, scope))
         if call.kind == "collect":
@@ -108,11 +110,9 @@ class Performer:
             return CallResult(await self._answering.remember(automation_id, run_id, call, scope))
         if call.kind == "emit":
             return CallResult(await self._answering.emit(account_id, run_id, call, scope, version.workflow))
-        if isinstance(call.step, LookupStep):
-            reference = f"run/{run_id}/{call.step.id}" + (f"/{call.item}" if call.item is not None else "")
-            return CallResult(await look_up(self._lookups, call.step, scope, account_id, reference))
-        assert isinstance(call.step, WebhookStep)
-        return await self._send(account_id, run_id, call, scope, version)
+        assert isinstance(call.step, LookupStep)
+        reference = f"run/{run_id}/{call.step.id}" + (f"/{call.item}" if call.item is not None else "")
+        return CallResult(await look_up(self._lookups, call.step, scope, account_id, reference))
 
     async def _send(
         self, account_id: UUID, run_id: UUID, call: Call, scope: JSONObject, version: LoadedVersion

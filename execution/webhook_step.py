@@ -158,7 +158,8 @@ def _decode_body(answer: Answer) -> Any:
     if "json" in answer.headers.get("content-type", ""):
         with contextlib.suppress(orjson.JSONDecodeError):
             value = orjson.loads(answer.body)
-            if _within_depth(value):
+            # Few brackets cannot be deep.
+            if answer.body.count(b"[") + answer.body.count(b"{") <= _MAX_DEPTH or _within_depth(value):
                 return value
     return answer.body.decode("utf-8", errors="replace")
 

@@ -234,8 +234,10 @@ class WebhookConfig(StrictModel):
 
     def is_success(self, status: int) -> bool:
         """Return whether a status is one of `success`."""
-        patterns = [self.success] if isinstance(self.success, str) else self.success
-        return any(pattern in (str(status), f"{status // 100}xx") for pattern in patterns)
+        wanted = str(status), f"{status // 100}xx"
+        if isinstance(self.success, str):
+            return self.success in wanted
+        return any(pattern in wanted for pattern in self.success)
 
 
 class WebhookStep(CallingBase):
