@@ -91,6 +91,13 @@ class RunClaim:
     waited_version: int | None = None
 
 
+class _CallAtWork(NamedTuple):
+    """A call under way; `began_at` by the clock of the loop."""
+
+    call: Call
+    began_at: float
+
+
 class Execution:
     """The execution of one run by its carrier."""
 
@@ -119,13 +126,19 @@ class Execution:
         self._perform = perform
         self._write = write
         self._clock = clock or SystemClock()
-        self._woken = asyncio.Event()
-        self._at_work: dict[asyncio.Task[CallResult], Call] = {}
+        self._happened = asyncio.Event()
+        self._must_recheck = False
+        self._at_work: dict[asyncio.Task[CallResult], _CallAtWork] = {}
+        self._ended: list[asyncio.Task[CallResult]] = []
         self._rooms: list[Room] = []
         self._unwritten: list[StepRecord] = []
         self._written_waits: frozenset[StepWait] = frozenset()
         self._shown: list[LiveStep] = []
-        self._show_at: float | None = None
+        # Whether the steps under way are those that are shown, as far as is known; else when to look again,
+        # and whether it is time.
+        self._is_shown = True
+        self._look: asyncio.TimerHandle | None = None
+        self._look_is_due = False
         # Whether the record shows that the run only waits.
         self._record_shows_waiting = False
 
@@ -151,11 +164,13 @@ class Execution:
                     return "waits"
                 if calls and not await self._held.wait_until_calls_can_start():
                     return "lost"
-                for call in calls:
-                    self._at_work[asyncio.create_task(self._attempt(call))] = call
-                if not await self._something_happens() and not await self._write_change(self._show()):
+                self._begin(calls)
+                if self._must_be_shown() and not await self._write_change(self._change_to(self._progress())):
                     return "lost"
+                await self._something_happens()
         finally:
+            if self._look is not None:
+                self._look.cancel()
             for task in self._at_work:
                 task.cancel()
             await asyncio.gather(*self._at_work, return_exceptions=True)
@@ -168,7 +183,8 @@ class Execution:
 
     def recheck_answers(self) -> None:
         """Check again whether answers have come that the run waits for."""
-        self._woken.set()
+        self._must_recheck = True
+        self._happened.set()
 
     def give_up(self) -> list[StepRecord]:
         """End the run as cancelled in memory; return the records of its finished and interrupted steps."""
@@ -210,10 +226,6 @@ class Execution:
         only_waits = None if self._driver.at_work else self._driver.wakes_at
         return Wait(only_waits, self._driver.progress().model_dump_json(), leaves)
 
-    def _show(self) -> Change:
-        """Return a change with the progress of calls that have been under way for a while."""
-        return self._change_to(self._progress())
-
     def _change_to(self, then: Wait | End | None) -> Change:
         claim = self._claim
         return Change(claim.id, self._driver.run_id, self._unwritten, then, claim.parent_run_id)
@@ -223,76 +235,103 @@ class Execution:
         return any(self._driver.makes_call(record) or record.step_id in read for record in self._unwritten)
 
     async def _write_change(self, change: Change) -> bool:
-        # Read before the write: there may be more waits and calls when it returns.
-        waits, live = self._driver.waits, self._driver.live_steps()
+        waits, live = self._written_waits, self._shown
+        if isinstance(change.then, Wait):
+            # Read before the write: there may be more waits and calls when it returns.
+            waits, live = self._driver.waits, self._driver.live_steps()
         written = await self._write(change)
         if written:
             self._unwritten = []
         self._release_rooms()
         if isinstance(change.then, Wait):
             self._record_shows_waiting = change.then.wake_at is not None
-            self._written_waits, self._shown, self._show_at = waits, live, None
+            self._written_waits, self._shown, self._is_shown = waits, live, not self._ended
         return written
 
-    async def _something_happens(self) -> bool:
-        """Wait for the end of a call, or of a wait, and take the outcomes of ended calls.
+    def _begin(self, calls: list[Call]) -> None:
+        if not calls:
+            return
+        now, began_at = self._clock.now(), asyncio.get_running_loop().time()
+        for call in calls:
+            task = asyncio.create_task(attempt(self._perform, call, now))
+            task.add_done_callback(self._note_end)
+            self._at_work[task] = _CallAtWork(call, began_at)
+        self._is_shown = False
 
-        Returns:
-            False if nothing happened for so long that the progress must be shown.
-        """
-        waiting: set[asyncio.Task[object]] = {*self._at_work}
-        alarms: list[asyncio.Task[object]] = []
-        if (wake_at := self._driver.wakes_at) is not None:
-            alarms.append(asyncio.create_task(self._clock.sleep_until(wake_at)))
-            if self._driver.waits_for_others:
-                alarms.append(asyncio.create_task(self._woken.wait()))
-        waiting.update(alarms)
-        assert waiting, "a run that has not ended has something at work, or waits"
-        limit = self._seconds_until_shown()
+    def _note_end(self, task: asyncio.Task[CallResult]) -> None:
+        self._ended.append(task)
+        self._happened.set()
+
+    def _note_alarm(self, _alarm: asyncio.Task[None]) -> None:
+        self._happened.set()
+
+    async def _something_happens(self) -> None:
+        """Wait for the end of a call, or of a wait, and take the outcomes of ended calls."""
+        wake_at = self._driver.wakes_at
+        assert self._at_work or wake_at, "a run that has not ended has something at work, or waits"
+        alarm: asyncio.Task[None] | None = None
+        if wake_at is not None:
+            alarm = asyncio.create_task(self._clock.sleep_until(wake_at))
+            alarm.add_done_callback(self._note_alarm)
+        if not self._is_shown and self._look is None:
+            self._look = asyncio.get_running_loop().call_later(SHOWN_SECONDS, self._note_look)
         try:
-            done, _ = await asyncio.wait(waiting, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+            await self._happened.wait()
         finally:
-            for alarm in alarms:
+            if alarm is not None:
+                alarm.remove_done_callback(self._note_alarm)
                 alarm.cancel()
-        if self._woken.is_set():
-            self._woken.clear()
+        self._happened.clear()
+        if self._must_recheck:
+            self._must_recheck = False
             self._driver.recheck_answers()
-        for task in [task for task in self._at_work if task.done()]:
-            call, (outcome, room) = self._at_work.pop(task), task.result()
+        ended, self._ended = self._ended, []
+        for task in ended:
+            call, (outcome, room) = self._at_work.pop(task).call, task.result()
             if room is not None:
                 self._rooms.append(room)
             self._driver.take(call, outcome, self._clock.now())
-        return bool(done)
+            self._is_shown = False
 
-    def _seconds_until_shown(self) -> float | None:
-        """Return the seconds until the current progress must be written; None if it is written."""
-        if self._driver.live_steps() == self._shown:
-            self._show_at = None
-            return None
-        now = asyncio.get_running_loop().time()
-        if self._show_at is None:
-            self._show_at = now + SHOWN_SECONDS
-        return max(0.0, self._show_at - now)
+    def _must_be_shown(self) -> bool:
+        """Return whether a call has been under way for so long that the progress must be written now.
+
+        Otherwise, look again when it has. To look at each end of a call would cost more than the call.
+        """
+        if not self._look_is_due:
+            return False
+        self._look_is_due = False
+        if not self._at_work or self._driver.live_steps() == self._shown:
+            self._is_shown = True
+            return False
+        loop = asyncio.get_running_loop()
+        due = min(call.began_at for call in self._at_work.values()) + SHOWN_SECONDS
+        if loop.time() < due:
+            self._look = loop.call_at(due, self._note_look)
+            return False
+        return True
+
+    def _note_look(self) -> None:
+        self._look, self._look_is_due = None, True
+        self._happened.set()
 
     def _release_rooms(self) -> None:
         for room in self._rooms:
             room.release()
         self._rooms.clear()
 
-    async def _attempt(self, call: Call) -> CallResult:
-        return await attempt(self._perform, call, self._clock.now())
-
 
 async def attempt(perform: Perform, call: Call, now: datetime) -> CallResult:
     """Make one attempt, within the remaining time of its step."""
-    left = None if call.deadline is None else (call.deadline - now).total_seconds()
-    limit = asyncio.timeout(left)
+    limit: asyncio.Timeout | None = None
     try:
-        async with limit:
+        if call.deadline is None:
+            return await perform(call)
+        async with asyncio.timeout((call.deadline - now).total_seconds()) as limit:
             return await perform(call)
     except ExpressionError as error:
         return CallResult(unevaluated_attempt(error))
     except TimeoutError:
-        if not limit.expired():
+        if limit is None or not limit.expired():
             raise
         return CallResult(failed_attempt("timeout", "The step was not done within its timeout."))

@@ -176,13 +176,15 @@ def _announce(changes: Sequence[Change]) -> Notifications:
 
 def _merge_records(changes: list[Change]) -> list[Change]:
     """Merge the records of each run, so that parallel steps are written at once; one result a change."""
-    records: dict[tuple[UUID, UUID], list[Change]] = {}
+    parts: dict[tuple[UUID, UUID], list[Change]] = {}
     for change in changes:
         if change.then is None:
-            records.setdefault((change.run_id, change.claim_id), []).append(change)
+            parts.setdefault((change.run_id, change.claim_id), []).append(change)
     merged = {
-        key: replace(some[0], records=[record for one in some for record in one.records])
-        for key, some in records.items()
+        key: some[0]
+        if len(some) == 1
+        else replace(some[0], records=[record for one in some for record in one.records])
+        for key, some in parts.items()
     }
     return [merged[one.run_id, one.claim_id] if one.then is None else one for one in changes]
 

@@ -130,6 +130,7 @@ class _Locked(NamedTuple):
 
     Attributes:
         is_heard: whether its account has an active endpoint that may get events of its end.
+        was_lost: whether workers were lost with it, or our code failed with it, since its last write.
     """
 
     run_id: UUID
@@ -138,12 +139,14 @@ class _Locked(NamedTuple):
     progress_no: int
     gate: UUID
     is_heard: bool
+    was_lost: bool
 
 
 # A writer never waits for a row lock, so writers cannot deadlock: a row locked elsewhere is retried.
 _LOCK_RUNS = """
 select run_id, claim_id, started_at, progress_no, gate,
-  exists (select from endpoints p where p.account_id = w.account_id and p.is_active) as is_heard
+  exists (select from endpoints p where p.account_id = w.account_id and p.is_active) as is_heard,
+  lost > 0 or setbacks is not null as was_lost
 from run_work w where run_id = any(%s) and status = 'running' order by run_id for update of w skip locked
 """
 _LOCK_PARENTS = (
@@ -283,7 +286,7 @@ where w.run_id = a.run_id and w.run_id = any(%(ids)s)
 """
 _WENT_ON = (
     "update run_work set lost = 0, setbacks = null, priority = priority %% %(alone)s"
-    " where run_id = any(%(ids)s) and (lost > 0 or setbacks is not null)"
+    " where run_id = any(%(ids)s)"
 )
 
 
@@ -317,7 +320,8 @@ async def _write(
                 "workflow": WORKFLOW,
             },
         )
-    if others := [change.run_id for change in changes if change.then is None]:
+    if others := [row.run_id for change in changes if change.then is None
+                  if (row := locked[change.run_id]).was_lost]:  # fmt: skip
         await connection.execute(_WENT_ON, {"ids": others, "alone": ALONE})
     return promoted
 
