@@ -9,7 +9,7 @@ from language.definition import SCOPE_ROOTS, Definition
 from language.expressions import Reference
 from language.expressions.references import WHOLE_SCOPE
 from language.fields import resolve_fields
-from language.steps import Step, WebhookStep
+from language.steps import CallingStep, Step, WebhookStep
 from language.validation.checks import reads_of, roots_of
 from language.validation.sources import reads_resume_url
 from language.webhook_requests import RUN_DATA
@@ -19,6 +19,8 @@ class Plan:
     """A prepared definition: what each step waits for, its branch, and the values that it reads.
 
     Attributes:
+        calls: the number of steps that make calls, at least 1.
+        needs: by step, the steps that it waits for; `needed_by` is the reverse.
         reads: by step, the roots of the scope that its config reads.
         iterates: by step, those that its `for_each` reads.
         decides: by step, those that its `if` reads.
@@ -28,8 +30,13 @@ class Plan:
 
     def __init__(self, definition: Definition) -> None:
         self.steps: list[Step] = resolve_fields(definition.steps)
+        self.calls = max(1, sum(isinstance(step, CallingStep) for step in self.steps))
         self.position = {step.id: index for index, step in enumerate(self.steps)}
         self.needs = needs_of(definition)
+        self.needed_by: dict[str, list[str]] = {step.id: [] for step in self.steps}
+        for step_id, needs in self.needs.items():
+            for need in needs:
+                self.needed_by.setdefault(need, []).append(step_id)
         self.branch_of = {
             member: (branch.step_id, branch.outcome)
             for branch in branches_of(definition)

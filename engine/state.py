@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -147,6 +148,9 @@ class RunState:
         self._stored = {"trigger", "request"} if run.stored else set[str]()
         self._plan = plan
         self.statuses: dict[str, str] = {}
+        # The number of steps that each step still waits for, and the positions of those that wait for none.
+        self._awaited = {step_id: len(needs) for step_id, needs in plan.needs.items()}
+        self._open = [plan.position[step_id] for step_id, awaited in self._awaited.items() if not awaited]
         self._outcomes: dict[str, str] = {}
         self._stopped: set[str] = set()
         for step in run.done:
@@ -155,11 +159,11 @@ class RunState:
 
     def ready(self) -> Iterator[Step]:
         """Yield the steps that may begin now, in list order; settle those that never will."""
-        for step in self._plan.steps:
-            if self.error is not None:
-                return
-            if step.id in self.statuses or any(n not in self.statuses for n in self._plan.needs[step.id]):
-                continue
+        position = -1
+        # Settling a step may open later ones, which are visited too.
+        while self.error is None and (at := bisect_right(self._open, position)) < len(self._open):
+            position = self._open[at]
+            step = self._plan.steps[position]
             if self._is_skipped(step.id):
                 self.settle(step.id, "skipped")
             else:
@@ -196,6 +200,7 @@ class RunState:
             stored: whether the output must be read from its row.
         """
         self.under_way.pop(step_id, None)
+        self._close(step_id)
         self.statuses[step_id] = status
         step = self._plan.steps[self._plan.position[step_id]]
         if self._plan.keeps(step_id):
@@ -206,6 +211,19 @@ class RunState:
             self._outcomes[step_id] = "on_error"
             if failure_fails_run(step) and error is not None and self.error is None:
                 self.error = error.model_copy(update={"step": step_id})
+
+    def _close(self, step_id: str) -> None:
+        """Remove a step from the open ones, and add those that waited for it alone."""
+        position = self._plan.position
+        if position[step_id] in self._open:
+            self._open.remove(position[step_id])
+        if step_id in self.statuses:
+            return
+        for later in self._plan.needed_by[step_id]:
+            self._awaited[later] -= 1
+            # Of a continued run, a step can be done before one that it waits for is found to be skipped.
+            if not self._awaited[later] and later not in self.statuses:
+                insort(self._open, position[later])
 
     def _complete(self, step: Step, output: Any) -> None:
         last = self.last_completed

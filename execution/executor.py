@@ -244,7 +244,8 @@ class Executor:
     ) -> list[ClaimedRun]:
         """Execute runs to their end; return those that were not begun because our code failed with others."""
         suspect = version.trouble.is_general
-        carried = await self._handing.hand_over(group, runs, "shift" if suspect else version.execution)
+        mode = "shift" if suspect else version.execution
+        carried = await self._handing.hand_over(group, runs, mode, version.plan.calls)
         here = {run.run_id for run in carried}
         for run in runs:
             if run.run_id not in here:

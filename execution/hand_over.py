@@ -29,7 +29,7 @@ _PLACES = 8
 # A freed place rests before `auto` uses it again, so that each place serves three runs a second: more
 # workflows would fill two cores and delay everything. The rest of a burst is executed by shifts.
 _REST_SECONDS = 1 / 3
-# More runs than this in a second, in an installation, are a burst.
+# More calls than this in a second, in an installation, are a burst: each would be an activity.
 _BURST = 64
 # The time that Temporal has to answer; and the time for which runs go by shift after it did not.
 _START_SECONDS, _BREAK_SECONDS = 1.0, 5.0
@@ -53,7 +53,7 @@ class OwnPlaces:
         self._default: Mode = default
         self._places: dict[UUID, float] = {}
         self._resting: list[float] = []
-        # The number of recent runs, decaying over about a second; and the time of its last update.
+        # The number of recent runs' calls, decaying over about a second; and the time of its last update.
         self._lately, self._lately_at = 0.0, time.monotonic()
         self._telling: set[asyncio.Task[None]] = set()
         self._broken_until = self._shift_until = 0.0
@@ -67,11 +67,13 @@ class OwnPlaces:
             return 0
         return max(0, max(1, _PLACES // max(1, self.workers)) - len(self._places))
 
-    @property
-    def _rested_room(self) -> int:
-        """The number of free places that have rested; 0 in a burst, or just after a late wait."""
+    def _rested_room(self, calls: int) -> int:
+        """Return the number of free places that have rested; 0 in a burst, or just after a late wait.
+
+        `calls`: of one run, which is not a burst by itself.
+        """
         now = time.monotonic()
-        if now < self._shift_until or self._lately * max(1, self.workers) > _BURST:
+        if now < self._shift_until or (self._lately - calls) * max(1, self.workers) >= _BURST:
             return 0
         self._resting = [until for until in self._resting if until > now]
         return max(0, self.room - len(self._resting))
@@ -87,20 +89,23 @@ class OwnPlaces:
         """Reserve places for these runs, which were claimed for them: the next claim counts on fewer."""
         self._places.update(dict.fromkeys(run_ids, time.monotonic()))
 
-    async def hand_over(self, group: Group, runs: list[ClaimedRun], mode: Mode | None) -> list[ClaimedRun]:
+    async def hand_over(
+        self, group: Group, runs: list[ClaimedRun], mode: Mode | None, calls: int
+    ) -> list[ClaimedRun]:
         """Hand runs to workflows of their own, if they should have one and there is room.
 
         Args:
             group: the group with which they were claimed.
             runs: its runs.
             mode: the setting of their workflow.
+            calls: the number of calls that each of them makes, as far as is known.
 
         Returns:
             The runs that the shift executes.
         """
-        self._count(len(runs))
+        self._count(len(runs), calls)
         mode = mode or self._default
-        chosen = self._choose(runs, mode)
+        chosen = self._choose(runs, mode, calls)
         if mode == "workflow":
             runs = await self._put_back_others(runs, chosen)
         carried = await self._begin(group, runs, chosen, mode) if chosen else runs
@@ -124,10 +129,11 @@ class OwnPlaces:
         started = await asyncio.gather(*(self._start(group, run, mode) for run in given))
         return here + [run for run in started if run is not None]
 
-    def _count(self, runs: int) -> None:
+    def _count(self, runs: int, calls: int) -> None:
         now = time.monotonic()
+        lately = runs * calls + self._lately * math.exp(self._lately_at - now)
         # Bounded just above a burst, so that a burst ends soon.
-        self._lately = min(runs + self._lately * math.exp(self._lately_at - now), 1.25 * _BURST)
+        self._lately = min(lately, 1.25 * _BURST + calls)
         self._lately_at = now
 
     async def _put_back_others(self, runs: list[ClaimedRun], chosen: list[ClaimedRun]) -> list[ClaimedRun]:
@@ -147,11 +153,11 @@ class OwnPlaces:
                 await own_runs.put_back(connection, claims)
         return [run for run in runs if run.run_id not in claims]
 
-    def _choose(self, runs: list[ClaimedRun], mode: Mode) -> list[ClaimedRun]:
+    def _choose(self, runs: list[ClaimedRun], mode: Mode, calls: int) -> list[ClaimedRun]:
         """Choose all runs with a reserved place, and as many of the others as there is room for."""
         wanted = [run for run in runs if self._takes(run, mode)]
         chosen = [run for run in wanted if run.run_id in self._places]
-        room = self._rested_room if mode == "auto" else self.room
+        room = self._rested_room(calls) if mode == "auto" else self.room
         chosen += [run for run in wanted if run.run_id not in self._places][:room]
         self.reserve(run.run_id for run in chosen)
         for run_id in {run.run_id for run in runs} - {run.run_id for run in chosen}:

@@ -93,6 +93,29 @@ async def test_a_burst_goes_by_shifts_alone(
     assert by == {"shift": len(run_ids)}
 
 
+async def test_a_burst_is_counted_in_calls(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    calls = [webhook(receiver.url, f"call{number}") for number in range(8)]
+    target = await new_target(calls)
+    run_ids = await accept(database, target, hand_over._BURST // len(calls) + 2)
+    async with at_work() as notifier:
+        for run_id in run_ids:
+            await ended(database, notifier, target.account_id, run_id)
+    by = Counter([(await performers(database, run_id))["call0"] for run_id in run_ids])
+    assert by == {"shift": len(run_ids)}
+
+
+async def test_a_run_of_many_calls_is_no_burst_by_itself(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    target = await new_target([webhook(receiver.url, f"call{n}") for n in range(hand_over._BURST + 1)])
+    [run_id] = await accept(database, target)
+    async with at_work() as notifier:
+        await ended(database, notifier, target.account_id, run_id)
+    assert {*(await performers(database, run_id)).values()} == {"activity"}
+
+
 async def test_a_place_is_used_again_only_when_it_has_rested(
     at_work: Work,
     database: Database,
