@@ -81,6 +81,8 @@ from workflows.schedules import ScheduledTrigger
 
 _log = logs.get(__name__)
 _GRACE = timedelta(seconds=20)
+# The longest wait for the SDK's workers when this process stops.
+_STOP_SECONDS = 30.0
 # The time that a task waits for the worker that has its workflow in memory: the cost of losing that worker.
 _STICKY = timedelta(seconds=2)
 # The deadlock detector counts waiting for the GIL, so there are few tasks at once; eager starts need a slot
@@ -228,7 +230,7 @@ class Parts:
         self.recorder.stopping = True
         await asyncio.gather(*(one.stop() for one in self.loops))
         # Activities under way have the same grace period as runs.
-        await asyncio.gather(polling.stop(), self.executor.drain(_GRACE.total_seconds()))
+        await asyncio.gather(polling.stop(_STOP_SECONDS), self.executor.drain(_GRACE.total_seconds()))
         await self.executor.stop()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
+import logs
 from execution.admission import Admission
+
+_log = logs.get(__name__)
 
 
 class Polling:
@@ -28,16 +30,24 @@ class Polling:
         self._task.add_done_callback(lambda _: (self._begun.set(), on_end()))
         await self._begun.wait()
 
-    async def stop(self) -> None:
+    async def stop(self, seconds: float) -> None:
         """Stop polling; tasks under way have the grace period.
+
+        Args:
+            seconds: the longest wait, longer than that period. The SDK's worker may never end, for example
+                while a poll hangs; what it does not finish, other workers repeat from the record.
 
         Raises:
             Exception: polling had failed.
         """
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        if self._task is None:
+            return
+        self._task.cancel()
+        ended, _ = await asyncio.wait({self._task}, timeout=seconds)
+        if not ended:
+            _log.warning("polling_not_ended", seconds=seconds)
+        elif not self._task.cancelled():
+            await self._task
 
     async def _poll(self) -> None:
         while True:

@@ -224,8 +224,26 @@ async def test_a_worker_asks_temporal_for_tasks_while_its_build_is_admitted() ->
     for share, so_far in ((0, ["begins", "ends"]), (50, ["begins", "ends", "begins"])):
         admission.set_share(share)
         await until(lambda expected=so_far: matches(polls, expected))
-    await polling.stop()
+    await polling.stop(5)
     assert polls == ["begins", "ends"] * 2
+
+
+async def test_a_worker_of_the_sdk_that_never_ends_does_not_keep_the_process_from_stopping() -> None:
+    let_go = asyncio.Event()
+
+    @asynccontextmanager
+    async def sdk_worker() -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await let_go.wait()
+
+    polling = Polling(lambda: iter([sdk_worker()]), Admission())
+    await polling.start(lambda: None)
+    async with asyncio.timeout(5):
+        await polling.stop(0.1)
+    let_go.set()
+    await polling.stop(5)
 
 
 async def matches(found: list[str], expected: list[str]) -> bool:
