@@ -34,8 +34,9 @@ from execution.shift import AGAIN_SECONDS
 from language.progress import Progress, read_progress
 from language.records import StepError
 from models.runs import cancellation, own_runs, run_loading, setbacks
+from models.runs.cancelled_steps import record_cancelled_steps
 from models.runs.run_loading import Recorded
-from models.runs.run_writes import Change, End, record_cancelled_steps
+from models.runs.run_writes import Change, End
 from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
 from outbound.lease import LeaseLost
 from workflows.messages import (

@@ -24,9 +24,10 @@ from execution.versions import LoadedVersion
 from language.records import StepError
 from models.priorities import ALONE, WAITED
 from models.runs import setbacks, shifts
+from models.runs.cancelled_steps import record_cancelled_steps
 from models.runs.run_loading import Recorded
 from models.runs.run_work import ClaimedRun
-from models.runs.run_writes import Change, End, record_cancelled_steps
+from models.runs.run_writes import Change, End
 from outbound.lease import LeaseLost
 
 _log = logs.get(__name__)

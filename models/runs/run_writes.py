@@ -90,12 +90,12 @@ class Change:
     @cached_property
     def written_steps(self) -> bytes:
         """The records of steps as JSON, each followed by a comma, so that several changes can be joined."""
-        return _written_records(record for record in self.records if record.item is None)
+        return encode_records(record for record in self.records if record.item is None)
 
     @cached_property
     def written_items(self) -> bytes:
         """The records of items, in the same form."""
-        return _written_records(record for record in self.records if record.item is not None)
+        return encode_records(record for record in self.records if record.item is not None)
 
     @property
     def size(self) -> int:
@@ -294,7 +294,7 @@ async def _write(
     connection: Connection, changes: Sequence[Change], locked: Mapping[UUID, _Locked]
 ) -> Cursor | None:
     """Write changes of locked runs; the cursor returns how many held runs their ends have promoted."""
-    await _insert_records(
+    await insert_records(
         connection,
         b"".join(change.written_steps for change in changes),
         b"".join(change.written_items for change in changes),
@@ -326,7 +326,7 @@ async def _write(
     return promoted
 
 
-async def _insert_records(connection: Connection, steps: bytes, items: bytes) -> None:
+async def insert_records(connection: Connection, steps: bytes, items: bytes) -> None:
     """Insert records, given as JSON with a comma after each; existing ones stay unchanged."""
     if items:
         await connection.execute(_INSERT_ITEMS, {"records": f"[{items[:-1].decode()}]"})
@@ -369,28 +369,8 @@ async def _write_ends(
     return promoted
 
 
-_FIND_CANCELLED = "select id, completed_at from runs where id = any(%s) and status = 'cancelled'"
-
-
-async def record_cancelled_steps(connection: Connection, records: Sequence[StepRecord]) -> None:
-    """Write an executor's finished work in runs that were cancelled meanwhile, if it is not recorded."""
-    cursor = await connection.execute(_FIND_CANCELLED, (list({record.run_id for record in records}),))
-    ended: dict[UUID, datetime] = {row["id"]: row["completed_at"] for row in await cursor.fetchall()}
-    late = [record for record in records if _belongs_to_cancelled(record, ended)]
-    steps = _written_records(record for record in late if record.item is None)
-    items = _written_records(record for record in late if record.item is not None)
-    async with connection.transaction():
-        await _insert_records(connection, steps, items)
-
-
-def _belongs_to_cancelled(record: StepRecord, ended: dict[UUID, datetime]) -> bool:
-    ended_at = ended.get(record.run_id)
-    if ended_at is None:
-        return False
-    return record.status == "cancelled" or record.completed_at <= ended_at
-
-
-def _written_records(records: Iterable[StepRecord]) -> bytes:
+def encode_records(records: Iterable[StepRecord]) -> bytes:
+    """Return records as JSON, each followed by a comma."""
     return b"".join(orjson.dumps(_written_record(record)) + b"," for record in records)
 
 

@@ -1,0 +1,31 @@
+"""The steps of runs that were cancelled while a worker executed them, recorded after the end of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from database import Connection
+from language.records import StepRecord
+from models.runs.run_writes import encode_records, insert_records
+
+_FIND_CANCELLED = "select id, completed_at from runs where id = any(%s) and status = 'cancelled'"
+
+
+async def record_cancelled_steps(connection: Connection, records: Sequence[StepRecord]) -> None:
+    """Write an executor's finished work in runs that were cancelled meanwhile, if it is not recorded."""
+    cursor = await connection.execute(_FIND_CANCELLED, (list({record.run_id for record in records}),))
+    ended: dict[UUID, datetime] = {row["id"]: row["completed_at"] for row in await cursor.fetchall()}
+    late = [record for record in records if _belongs_to_cancelled(record, ended)]
+    steps = encode_records(record for record in late if record.item is None)
+    items = encode_records(record for record in late if record.item is not None)
+    async with connection.transaction():
+        await insert_records(connection, steps, items)
+
+
+def _belongs_to_cancelled(record: StepRecord, ended: dict[UUID, datetime]) -> bool:
+    ended_at = ended.get(record.run_id)
+    if ended_at is None:
+        return False
+    return record.status == "cancelled" or record.completed_at <= ended_at
