@@ -313,7 +313,12 @@ class Outbound:
     async def _exchange(self, session: aiohttp.ClientSession, hop: Hop, limits: ReadLimits) -> Answer:
         try:
             async with session.request(
-                hop.method, hop.url, headers=hop.headers, data=hop.body, allow_redirects=False
+                hop.method,
+                hop.url,
+                headers=hop.headers,
+                data=hop.body,
+                allow_redirects=False,
+                skip_auto_headers=None if hop.has_type else ("Content-Type",),
             ) as response:
                 try:
                     content, truncated = await read_body(response, limits)
@@ -350,7 +355,6 @@ class Outbound:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),
                 headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip, deflate"},
-                skip_auto_headers=("Content-Type",),
                 auto_decompress=False,
                 read_bufsize=_READ_BYTES,
                 trust_env=False,

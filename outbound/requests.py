@@ -63,6 +63,11 @@ class Hop(NamedTuple):
     headers: Mapping[str, str]
     body: bytes | None
 
+    @property
+    def has_type(self) -> bool:
+        """Return whether it needs no protection from a type of the client's choice, which costs a copy."""
+        return self.body is None or any(name.lower() == "content-type" for name in self.headers)
+
 
 def build_first_hop(request: OutgoingRequest, allowed: Networks) -> Hop:
     """Return the first exchange of a call.
