@@ -9,7 +9,11 @@ from models.lookups.lookups import AllProvidersFailed
 from tests.lookups.conftest import World
 
 
-async def test_each_request_to_a_source_is_counted_by_its_outcome(world: World) -> None:
+async def test_each_request_to_a_source_is_counted_by_its_outcome(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Other tests of this process may have used up the series.
+    monkeypatch.setattr(metrics.SOURCE, "_series", set[metrics.Labels]())
     provider = await world.provider("a", a__value=1)
     lookups = await world.process()
     metrics.SOURCE.take()
