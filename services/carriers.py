@@ -7,7 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import Client, WorkflowQueryFailedError, WorkflowQueryRejectedError
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from models.runs.carriers import PendingActivity
@@ -29,19 +35,25 @@ async def describe_run(client: Client, run_id: UUID) -> dict[str, Any] | None:
         if error.status is RPCStatusCode.NOT_FOUND:
             return None
         raise
-    progress: list[str] = []
-    try:
-        progress = str(await handle.query("progress", rpc_timeout=_TIMEOUT)).splitlines()
-    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
-        # Only a worker can answer this query; the rest is returned without it.
-        progress = []
+    # Those of a closed workflow are of the moment when it was closed: the run's rows may have more.
+    is_open = found.status is WorkflowExecutionStatus.RUNNING
+    activities = list(found.raw_description.pending_activities) if is_open else list[PendingActivityInfo]()
     return {
         "workflow_id": handle.id,
         "workflow_status": found.status.name.lower() if found.status else None,
         "history_length": found.history_length,
-        "activities": [_activity(one) for one in found.raw_description.pending_activities],
-        "progress": [line.removeprefix("- ") for line in progress],
+        "activities": [_activity(one) for one in activities],
+        "progress": await _ask_progress(handle) if is_open else [],
     }
+
+
+async def _ask_progress(handle: WorkflowHandle[Any, Any]) -> list[str]:
+    """Return the progress of a workflow; nothing without a worker, which alone can answer."""
+    try:
+        progress = str(await handle.query("progress", rpc_timeout=_TIMEOUT))
+    except (RPCError, WorkflowQueryFailedError, WorkflowQueryRejectedError):
+        return []
+    return [line.removeprefix("- ") for line in progress.splitlines()]
 
 
 def _activity(pending: PendingActivityInfo) -> PendingActivity:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from database import Database, Notifier
 from execution import workflow_watch
+from services.carriers import describe_run
 from temporal.client import TASK_QUEUE
 from temporal.starts import run_workflow_id
 from tests.automations.engine import (
@@ -64,6 +65,30 @@ async def test_a_wait_that_was_looked_at_is_still_told(
         assert told.startswith("approval: until 20")
     assert (await handle.query("progress")).startswith("- begin: completed\n- approval: until 20")
     await cancel(database, notifier, target.account_id, run_id)
+
+
+async def test_of_a_closed_workflow_no_calls_and_no_progress_are_described(
+    notifier: Notifier, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    """They are of the moment when it was closed, and would contradict the run."""
+    target = await new_target([webhook(f"{receiver.url}/held"), transform("end", "1")])
+    run_id, handle = await begun(notifier, client, database, target)
+    await requested(receiver, 1)
+    at_work = await until(lambda: describe_with_calls(client, run_id))
+    assert ([one.activity for one in at_work["activities"]], at_work["progress"]) == (
+        ["call: webhook"],
+        ["call: webhook: running"],
+    )
+    await handle.terminate()
+    told = await describe_run(client, run_id)
+    assert told is not None
+    assert (told["workflow_status"], told["activities"], told["progress"]) == ("terminated", [], [])
+    await cancel(database, notifier, target.account_id, run_id)
+
+
+async def describe_with_calls(client: Client, run_id: UUID) -> dict[str, Any] | None:
+    told = await describe_run(client, run_id)
+    return told if told and told["activities"] and told["progress"] else None
 
 
 @pytest.mark.parametrize("claim", ["none", "x" * 500_000])
