@@ -82,7 +82,7 @@ from workflows.schedules import ScheduledTrigger
 _log = logs.get(__name__)
 _GRACE = timedelta(seconds=20)
 # The longest wait for the SDK's workers when this process stops.
-_STOP_SECONDS = 30.0
+_STOP_SECONDS = 25.0
 # The time that a task waits for the worker that has its workflow in memory: the cost of losing that worker.
 _STICKY = timedelta(seconds=2)
 # The deadlock detector counts waiting for the GIL, so there are few tasks at once; eager starts need a slot

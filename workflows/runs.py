@@ -134,7 +134,7 @@ class AutomationRun:
         self._at_work.clear()
         if self._offered:
             return True
-        return not self._left and await self._sleep(_CLAIMED_SECONDS, "claimed")
+        return not self._left and await self._sleep(_CLAIMED_SECONDS, "until a worker claims the run")
 
     async def _something_happens(self, seconds: float | None) -> Todo | None:
         """Wait for a finished call, a time, or a signal; return the next work, if the call returned it."""
