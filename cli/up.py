@@ -57,5 +57,8 @@ def worker() -> None:
     if settings.temporal_address is None:
         raise StartError("TEMPORAL_ADDRESS is not set.", ExitCode.TEMPORAL)
     connection(settings)  # reports at once which file is unusable
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(worker_module.run(settings, lambda: prepare_given(settings)))
+    # Left open: to close it would wait for tasks, and a worker of Temporal's SDK may never end. The process
+    # ends right after this.
+    asyncio.Runner(loop_factory=uvloop.new_event_loop).run(
+        worker_module.run(settings, lambda: prepare_given(settings))
+    )
