@@ -103,7 +103,7 @@ class OwnPlaces:
         Returns:
             The runs that the shift executes.
         """
-        self._count(len(runs), calls)
+        self._count_calls(len(runs), calls)
         mode = mode or self._default
         chosen = self._choose(runs, mode, calls)
         if mode == "workflow":
@@ -129,7 +129,7 @@ class OwnPlaces:
         started = await asyncio.gather(*(self._start(group, run, mode) for run in given))
         return here + [run for run in started if run is not None]
 
-    def _count(self, runs: int, calls: int) -> None:
+    def _count_calls(self, runs: int, calls: int) -> None:
         now = time.monotonic()
         lately = runs * calls + self._lately * math.exp(self._lately_at - now)
         # Bounded just above a burst, so that a burst ends soon.

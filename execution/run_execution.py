@@ -164,7 +164,7 @@ class Execution:
                     return "waits"
                 if calls and not await self._held.wait_until_calls_can_start():
                     return "lost"
-                self._begin(calls)
+                self._begin_calls(calls)
                 if self._must_be_shown() and not await self._write_change(self._change_to(self._progress())):
                     return "lost"
                 await self._something_happens()
@@ -248,7 +248,7 @@ class Execution:
             self._written_waits, self._shown, self._is_shown = waits, live, not self._ended
         return written
 
-    def _begin(self, calls: list[Call]) -> None:
+    def _begin_calls(self, calls: list[Call]) -> None:
         if not calls:
             return
         now, began_at = self._clock.now(), asyncio.get_running_loop().time()

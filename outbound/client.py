@@ -199,14 +199,14 @@ class Outbound:
 
         answered = False
         try:
-            answer = await self._call(request.owner, first.url, request.timeout, held, exchange, lease)
+            answer = await self._make_call(request.owner, first.url, request.timeout, held, exchange, lease)
             answered = True
             return answer
         finally:
             if room is None or not answered:
                 held.release()
 
-    async def _call(
+    async def _make_call(
         self,
         owner: str,
         target: URL,
@@ -302,7 +302,7 @@ class Outbound:
         url = URL(str(request.url))
         hop = Hop(request.method, url, request.headers, request.content or None)
         with self.memory.reservation() as room:
-            return await self._call(
+            return await self._make_call(
                 owner,
                 url,
                 timeout,
@@ -318,7 +318,8 @@ class Outbound:
                 headers=hop.headers,
                 data=hop.body,
                 allow_redirects=False,
-                skip_auto_headers=None if hop.has_type else ("Content-Type",),
+                # Else aiohttp makes up a type. It copies all headers for that, so only where it is needed.
+                skip_auto_headers=("Content-Type",) if hop.lacks_type else None,
             ) as response:
                 try:
                     content, truncated = await read_body(response, limits)

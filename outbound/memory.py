@@ -61,12 +61,10 @@ class MemoryBudget:
 
     async def take(self, room: Reservation, size: int) -> None:
         """Add bytes to `room` once they are free. Only `room` itself calls this."""
-        if room.number == self._over:  # it never waits, least of all for older ones that wait for it
-            self._free -= size
-            room.size += size
-            return
         begins = room.size + size <= CALL_BYTES
-        if begins and not self._beginning and size <= self._free:
+        is_free = begins and not self._beginning and size <= self._free
+        # The one over the limit never waits, least of all for older ones that wait for it.
+        if is_free or room.number == self._over:
             self._free -= size
             room.size += size
             return

@@ -64,9 +64,9 @@ class Hop(NamedTuple):
     body: bytes | None
 
     @property
-    def has_type(self) -> bool:
-        """Return whether it needs no protection from a type of the client's choice, which costs a copy."""
-        return self.body is None or any(name.lower() == "content-type" for name in self.headers)
+    def lacks_type(self) -> bool:
+        """Return whether its body has no content type."""
+        return self.body is not None and not any(name.lower() == "content-type" for name in self.headers)
 
 
 def build_first_hop(request: OutgoingRequest, allowed: Networks) -> Hop:

@@ -149,7 +149,10 @@ def _why_unreachable(settings: Settings, options: Connection) -> str:
             return "it does not speak TLS: unset TEMPORAL_TLS, or set it to 0 beside an API key"
         answered = b""
     except OSError:
-        return "nothing answers there. Start that server, or unset TEMPORAL_ADDRESS to use the built-in one"
+        return (
+            "nothing answers there. Start that server, or correct TEMPORAL_ADDRESS; without it, `vedette up` "
+            "starts a server of its own"
+        )
     if answered:
         return "it does not answer as Temporal does, or does not accept TEMPORAL_API_KEY"
     if tls is None:

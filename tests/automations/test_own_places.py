@@ -81,24 +81,13 @@ async def test_of_more_runs_than_there_are_places_for_the_others_go_by_shift(
     assert len(receiver.requests) == 40
 
 
-async def test_a_burst_goes_by_shifts_alone(
-    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+@pytest.mark.parametrize("calls", [1, 8])
+async def test_a_burst_of_calls_goes_by_shifts_alone(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint, calls: int
 ) -> None:
-    target = await new_target([webhook(receiver.url), transform("end", "call.status")])
-    run_ids = await accept(database, target, hand_over._BURST + 1)
-    async with at_work() as notifier:
-        for run_id in run_ids:
-            await ended(database, notifier, target.account_id, run_id)
-    by = Counter([(await performers(database, run_id))["call"] for run_id in run_ids])
-    assert by == {"shift": len(run_ids)}
-
-
-async def test_a_burst_is_counted_in_calls(
-    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
-) -> None:
-    calls = [webhook(receiver.url, f"call{number}") for number in range(8)]
-    target = await new_target(calls)
-    run_ids = await accept(database, target, hand_over._BURST // len(calls) + 2)
+    steps = [webhook(receiver.url, f"call{number}") for number in range(calls)]
+    target = await new_target([*steps, transform("end", "call0.status")])
+    run_ids = await accept(database, target, hand_over._BURST // calls + 1)
     async with at_work() as notifier:
         for run_id in run_ids:
             await ended(database, notifier, target.account_id, run_id)
