@@ -33,7 +33,7 @@ WORD = re.compile(r"[a-z][a-z0-9_]*")
 
 def modules() -> list[Path]:
     """The source of the service, without its tests, and without what operators use at the command line."""
-    others = {"tests", "bench", "migrations", "embedded", "cli", ".venv"}
+    others = {"tests", "bench", "migrations", "embedded", "cli", ".venv", ".venv-docs"}
     places = [
         path.relative_to(ROOT) for path in ROOT.rglob("*.py") if path.parent != ROOT / "services" / "operator"
     ]
