@@ -23,7 +23,7 @@ from execution.run_execution import LONGEST_NAP, Perform, Room, attempt
 from execution.run_recorder import RunRecorder
 from execution.versions import LoadedVersion
 from language.progress import Progress, StepProgress, read_progress
-from language.records import StepRecord
+from language.records import FailedAttempt, StepRecord
 from models.runs.own_runs import OwnRow
 from models.runs.run_loading import Recorded
 from models.runs.run_work import VersionRef
@@ -201,13 +201,17 @@ class OwnExecution:
         now = clock.now()
         self.driver.advance(now)
         steps = read_progress(self.row.run.progress).steps
-        waits = [_wait_of(step_id, step.until) for step_id, step in steps.items() if step.until is not None]
+        waits = [
+            _wait_of(step_id, step.until, step.attempt_log)
+            for step_id, step in steps.items()
+            if step.until is not None
+        ]
         seconds = max(0.0, (moment - now).total_seconds())
         return Todo([], seconds, ", ".join(waits), self.driver.settled)
 
     def _todo(self, begun: Sequence[Call], now: datetime) -> Todo:
         wakes_at, live = self.driver.wakes_at, self.driver.live_steps()
-        waits = [_wait_of(one.step_id, one.until) for one in live if one.until is not None]
+        waits = [_wait_of(one.step_id, one.until, one.attempt_log) for one in live if one.until is not None]
         seconds = None if wakes_at is None else max(0.0, (wakes_at - now).total_seconds())
         return Todo(names_of(begun), seconds, ", ".join(waits), self.driver.settled)
 
@@ -249,8 +253,11 @@ def key_of(call: Call) -> Key:
     return call.step.id, call.item, call.attempt, call.kind
 
 
-def _wait_of(step_id: str, until: datetime) -> str:
-    return f"{step_id}: until {until:%Y-%m-%d %H:%M:%S}Z"
+def _wait_of(step_id: str, until: datetime, failed: Sequence[FailedAttempt]) -> str:
+    what = "until"
+    if failed and failed[-1].next_attempt_at == until:
+        what = f"attempt {failed[-1].attempt + 1} at"
+    return f"{step_id}: {what} {until:%Y-%m-%d %H:%M:%S}Z"
 
 
 def _is_local(call: Call) -> bool:

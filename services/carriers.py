@@ -63,4 +63,5 @@ def _activity(pending: PendingActivityInfo) -> PendingActivity:
         attempt=pending.attempt,
         since=since.ToDatetime(tzinfo=UTC),
         last_failure=pending.last_failure.message or None,
+        paused=pending.paused,
     )

@@ -28,6 +28,7 @@ class PendingActivity(View):
     attempt: int = Field(description="Which one, from 1; more than 1 if a worker was lost with it.")
     since: datetime | None = Field(description="When it was scheduled.")
     last_failure: str | None = Field(description="Why the attempt before failed; null if none did.")
+    paused: bool = Field(description="Whether somebody has paused it in Temporal: it waits until unpaused.")
 
 
 class CarrierView(View):

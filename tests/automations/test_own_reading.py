@@ -7,6 +7,8 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import PauseActivityRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from database import Database, Notifier
@@ -83,6 +85,28 @@ async def test_of_a_closed_workflow_no_calls_and_no_progress_are_described(
     told = await describe_run(client, run_id)
     assert told is not None
     assert (told["workflow_status"], told["activities"], told["progress"]) == ("terminated", [], [])
+    await cancel(database, notifier, target.account_id, run_id)
+
+
+async def test_a_call_that_was_paused_in_temporal_is_described_as_paused(
+    notifier: Notifier, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    """Nothing else tells why a run stays `running`."""
+    target = await new_target([webhook(f"{receiver.url}/held"), transform("end", "1")])
+    run_id, handle = await begun(notifier, client, database, target)
+    await requested(receiver, 1)
+    [call] = (await until(lambda: describe_with_calls(client, run_id)))["activities"]
+    assert not call.paused
+    execution = WorkflowExecution(workflow_id=handle.id)
+    await client.workflow_service.pause_activity(
+        PauseActivityRequest(namespace=client.namespace, execution=execution, id=call.activity)
+    )
+
+    async def is_paused() -> bool:
+        told = await describe_run(client, run_id)
+        return told is not None and [one.paused for one in told["activities"]] == [True]
+
+    assert await until(is_paused)
     await cancel(database, notifier, target.account_id, run_id)
 
 

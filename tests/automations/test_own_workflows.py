@@ -79,7 +79,7 @@ async def test_a_retry_is_an_activity_of_its_own_after_a_timer(
     assert await handle.result() == "completed"
     assert await called(handle) == ["call: webhook", "call: webhook (attempt 2)"]
     [pause] = await timers(handle)
-    assert pause.startswith("call: until 20")
+    assert pause.startswith("call: attempt 2 at 20")
     assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 1
 
 
