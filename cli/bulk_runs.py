@@ -22,7 +22,7 @@ Where = Annotated[
     list[str],
     typer.Option(
         metavar="NAME=VALUE",
-        help="Only runs that fit; may be repeated: status, workflow_id, batch_id, since, until, trigger,"
+        help="Only matching runs; may be repeated: status, workflow_id, batch_id, since, until, trigger,"
         " error_code, step, parent_run_id, q.",
     ),
 ]
@@ -38,13 +38,13 @@ def runs_retry_all(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Retry all failed and cancelled runs that fit, at most 10,000. It says first how many there are."""
+    """Retry all failed and cancelled runs that match, at most 10,000. It says first how many there are."""
     _change(where, "retry", "newest" if newest else "same", yes, as_json)
 
 
 @commands.command("cancel-all")
 def runs_cancel_all(where: Where, yes: Yes = False, as_json: Json = False) -> None:
-    """Cancel all unfinished runs that fit, at most 10,000. It says first how many there are."""
+    """Cancel all unfinished runs that match, at most 10,000. It says first how many there are."""
     _change(where, "cancel", "same", yes, as_json)
 
 
@@ -73,10 +73,10 @@ def _read_pair(given: str) -> tuple[str, str]:
 
 def _ask(told: dict[str, Any], action: str) -> None:
     if not sys.stdin.isatty():
-        raise BadInput(f"--yes: needed where nobody can be asked. {told['count']} runs fit.")
+        raise BadInput(f"--yes: needed where nobody can be asked. Matching runs: {told['count']}.")
     cost = "" if action == "cancel" else f", which cost at most {told['credits_max']} credits"
     cost = ", whose cost is not known before" if told["credits_max"] is None else cost
-    typed = typer.prompt(f"{told['count']} runs fit{cost}. Type their number to {action} them")
+    typed = typer.prompt(f"Matching runs: {told['count']}{cost}. Type their number to {action} them")
     if typed.strip() != str(told["count"]):
         raise BadInput("This is not their number: nothing was done.")
 

@@ -25,7 +25,7 @@ async def test_all_that_fit_are_retried_if_that_is_confirmed(command: Command, p
     where = ["--where", f"workflow_id={workflow['id']}", "--where", "status=failed"]
     asked = await command("runs", "retry-all", *where)
     assert asked.returncode == ExitCode.USAGE
-    assert asked.stderr == "--yes: needed where nobody can be asked. 1 runs fit.\n"
+    assert asked.stderr == "--yes: needed where nobody can be asked. Matching runs: 1.\n"
     done = await command("runs", "retry-all", *where, "--yes")
     assert (done.returncode, done.stdout) == (0, "1 of 1 runs are retried.\n"), done.stderr
     none = await command("runs", "cancel-all", "--where", "step=nothing", "--yes", "--json")

@@ -68,18 +68,18 @@ def pressing(*names: str) -> Callable[[Page], Awaitable[None]]:
 
 
 async def make_key(page: Page) -> None:
-    await page.get_by_role("button", name="Make a key").click()
+    await page.get_by_role("button", name="Create a key").click()
     await page.get_by_label("Name").fill("for axe")
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_role("button", name="Create the key").click()
     await expect(page.locator("dialog pre")).to_be_visible()
 
 
 async def ask_for_the_password(page: Page) -> None:
     refusal = {"code": "password_required", "detail": "The password, please."}
     await page.route("**/api/keys", lambda route: route.fulfill(status=403, json=refusal))
-    await page.get_by_role("button", name="Make a key").click()
+    await page.get_by_role("button", name="Create a key").click()
     await page.get_by_label("Name").fill("x")
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_role("button", name="Create the key").click()
     await expect(page.get_by_role("heading", name="Your password, please")).to_be_visible()
 
 
@@ -120,7 +120,7 @@ STATES: dict[str, tuple[str, Callable[[Page], Awaitable[None]] | None]] = {
     "monitor": ("/monitors/{monitor}", unfold),
     "all targets of a monitor": ("/monitors/{monitor}?all=yes", unfold),
     "answer of a lookup": ("/lookup", look_up),
-    "new key": ("/account", pressing("Make a key")),
+    "new key": ("/account", pressing("Create a key")),
     "made key": ("/account", make_key),
     "password": ("/account", ask_for_the_password),
 }  # fmt: skip

@@ -203,9 +203,9 @@ async def test_eight_tabs_all_live_on_one_connection(context: BrowserContext) ->
 
 async def test_a_key_is_made_and_shown_once(page: Page) -> None:
     await page.goto("/app/account")
-    await page.get_by_role("button", name="Make a key").click()
+    await page.get_by_role("button", name="Create a key").click()
     await page.get_by_label("Name").fill("made in a browser")
-    await page.get_by_role("button", name="Make it").click()
+    await page.get_by_role("button", name="Create the key").click()
     await expect(page.locator("dialog pre")).to_contain_text("vedette_")
     await page.get_by_role("button", name="Close").click()
     await expect(page.get_by_role("cell", name="made in a browser")).to_be_visible()

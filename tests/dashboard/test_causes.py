@@ -104,7 +104,7 @@ async def test_a_hundred_failures_are_one_cause_that_is_retried_at_once_and_lead
     called.answer = lambda request: web.json_response({})
     await row.get_by_role("button", name="Retry all").click()
     dialog = page.get_by_role("dialog")
-    await expect(dialog).to_contain_text("100 runs fit; at most 0 credits.")
+    await expect(dialog).to_contain_text("100 runs match; at most 0 credits.")
     confirm = dialog.get_by_role("button", name="Retry 100 runs")
     await expect(confirm).to_be_disabled()
     await dialog.get_by_label("Type 100 to confirm").fill("100")

@@ -45,12 +45,12 @@ function BulkDialog({ action, filter, onClose }) {
     post(BULK, { ...body, confirm: told.confirm }).then((made) => { setError(null); setAccepted(made); }, setError);
   };
   const words = WORDS[action];
-  return html`<${Dialog} title=${`${words.do} all runs that fit`} onClose=${onClose}>
+  return html`<${Dialog} title=${`${words.do} all matching runs`} onClose=${onClose}>
     ${accepted
       ? html`<${Progress} accepted=${accepted} done=${words.done} />`
       : html`<form onSubmit=${submit}>
           <p>${Object.keys(filter).length ? Object.entries(filter).map(([name, value]) => html`<span class="chip" key=${name}>${name.replaceAll("_", " ")}: ${visible(value)}</span> `) : "All runs of the account."}</p>
-          ${action === "retry" && html`<label>By <select value=${version} onChange=${(/** @type {any} */ one) => setVersion(one.target.value)}><option value="same">the version that each has run</option><option value="newest">the newest version</option></select></label>`}
+          ${action === "retry" && html`<label>With <select value=${version} onChange=${(/** @type {any} */ one) => setVersion(one.target.value)}><option value="same">the version that each has run</option><option value="newest">the newest version</option></select></label>`}
           <p role="status">${told ? gistOf(told, action) : error ? "" : "Counting …"}</p>
           ${told?.count > 0 && html`<label>Type ${told.count} to confirm <input name="count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(/** @type {any} */ one) => setTyped(one.target.value)} /></label>
             <p class="quiet">${action === "retry" ? "Repeated steps send their requests again." : "Completed steps are not undone."}</p>`}
@@ -61,9 +61,9 @@ function BulkDialog({ action, filter, onClose }) {
 
 /** @param {any} told @param {string} action */
 function gistOf(told, action) {
-  if (!told.count) return "No run fits.";
+  if (!told.count) return "No run matches.";
   const cost = told.credits_max === null ? "; their cost is not known in advance" : `; at most ${count(told.credits_max)} credits`;
-  return `${count(told.count)} ${told.count === 1 ? "run fits" : "runs fit"}${action === "retry" ? cost : ""}.`;
+  return `${count(told.count)} ${told.count === 1 ? "run matches" : "runs match"}${action === "retry" ? cost : ""}.`;
 }
 
 /** How far it is, asked for each second until it has ended. @param {{ accepted: any, done: string }} props */

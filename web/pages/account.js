@@ -24,7 +24,7 @@ function Keys() {
     <${Loaded} of=${keys}>${(/** @type {any} */ found) => html`<div class="scroll" tabindex="0"><table><thead><tr><th>Name</th><th>Key</th><th>Scopes</th><th class="number">Requests</th><th>Last used</th><th>Ends</th><th><span class="sr-only">Actions</span></th></tr></thead>
       <tbody>${found.keys.map((/** @type {any} */ key) => html`<tr key=${key.id}><td>${named(key.name)}</td><td><code>${visible(key.key_preview)}</code></td><td>${key.scopes.join(", ")}</td><td class="number">${count(key.total_requests)}</td><td><${Time} at=${key.last_used} /></td><td>${key.revoked_at ? html`<${Status} of="disabled" /> revoked` : html`<${Time} at=${key.expires_at} />`}</td>
         <td>${!key.revoked_at && html`<button type="button" class="plain" onClick=${() => revoke(key)}>Revoke</button>`}</td></tr>`)}</tbody></table></div>`}<//>
-    <p><button type="button" class="primary" onClick=${() => setAsking(true)}>Make a key</button></p>
+    <p><button type="button" class="primary" onClick=${() => setAsking(true)}>Create a key</button></p>
     ${asking && html`<${NewKey} onClose=${() => { setAsking(false); keys.reload(); }} />`}</section>`;
 }
 
@@ -42,7 +42,7 @@ function NewKey({ onClose }) {
       ? html`<p>This is the key. It is shown only once.</p><${Copyable} text=${made.key} />`
       : html`<form onSubmit=${submit}><label>Name <input name="name" required maxlength="200" /></label>
           <fieldset><legend>It may use</legend>${SCOPES.map((scope) => html`<label key=${scope}><input type="checkbox" name="scope" value=${scope} defaultChecked=${true} /> ${scope}</label>`)}</fieldset>
-          <${Problem} error=${error} /><div class="actions"><button type="submit" class="primary">Make it</button></div></form>`}<//>`;
+          <${Problem} error=${error} /><div class="actions"><button type="submit" class="primary">Create the key</button></div></form>`}<//>`;
 }
 
 function Sessions() {

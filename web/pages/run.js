@@ -33,7 +33,7 @@ function Run({ run, query, reload }) {
   const step = run.steps.find((/** @type {any} */ one) => one.id === chosen);
   return html`<${Title} kind="Run of" name=${run.workflow_name}>
       <p><${Status} of=${run.status} /> ${run.test && html`<span class="chip">test</span>`} began <${Time} at=${run.started_at} full /> · took ${duration(run.duration_ms)} · ${visible(run.trigger)} ·${" "}
-        <a href=${`/app/workflows/${run.workflow_id}`}>workflow, version ${run.workflow_version}</a> · ${run.credits_used} credits ${run.carrier && html`· carried by ${visible(run.carrier)}`}
+        <a href=${`/app/workflows/${run.workflow_id}`}>workflow, version ${run.workflow_version}</a> · ${run.credits_used} credits ${run.carrier && html`· carrier: ${visible(run.carrier)}`}
         ${run.parent_run_id && html` · started by <a href=${`/app/runs/${run.parent_run_id}`}>another run</a>`}
         ${run.restarted_from && html` · repeats <a href=${`/app/runs/${run.restarted_from}`}>an earlier run</a>`}</p>
       <p class="actions">

@@ -16,7 +16,7 @@ export function Page({ query }) {
     <${Loaded} of=${workflows}>${(/** @type {any} */ found) =>
       found.workflows.length
         ? html`<div class="scroll"><table>
-            <thead><tr><th>Workflow</th><th>State</th><th>Begins by</th><th class="number">Runs</th><th>Last run</th><th>Next run</th></tr></thead>
+            <thead><tr><th>Workflow</th><th>State</th><th>Trigger</th><th class="number">Runs</th><th>Last run</th><th>Next run</th></tr></thead>
             <tbody>${found.workflows.map(
               (/** @type {any} */ one) => html`<tr key=${one.id}><td><a href=${`/app/workflows/${one.id}`}>${named(one.name)}</a></td><td><${Status} of=${one.status} /></td>
                 <td>${visible(one.trigger?.type ?? "")}</td><td class="number">${count(one.runs_total)}</td><td><${Time} at=${one.last_run_at} /></td><td><${Time} at=${one.next_run_at} /></td></tr>`,
