@@ -284,7 +284,7 @@ class Dispatcher(DispatchLoop):
                     _log.warning("shift_ended", shift_id=str(shift_id), runs=runs)
             alive = await workers.find_alive(connection, self._worker_id)
             self._handing.workers = alive.number
-            _, late = await run_work.queue_due(connection)
+            _, late = await run_work.wake_due(connection)
             if late:
                 self._handing.prefer_shift()
             if untaken := await own_runs.queue_untaken(connection):

@@ -301,7 +301,7 @@ def _claimed_run(row: Mapping[str, Any]) -> ClaimedRun:
 
 # The statement's time is used: a time that changes within a statement is no bound of an index, so that all
 # waiting rows would be read.
-_QUEUE_DUE: LiteralString = """
+_WAKE_DUE: LiteralString = """
 update run_work w set status = 'queued', available_at = clock_timestamp(), wake_at = null
 from (select run_id from run_work where status = 'waiting' and wake_at <= statement_timestamp()
         and (carrier is null or wake_at <= statement_timestamp() - interval '1 second')
@@ -310,13 +310,13 @@ where w.run_id = due.run_id returning w.carrier is not null as had_workflow
 """
 
 
-async def queue_due(connection: Connection, limit: int = 1000) -> tuple[int, int]:
+async def wake_due(connection: Connection, limit: int = 1000) -> tuple[int, int]:
     """Queue runs whose wait is over, if their workflow, where they have one, did not.
 
     Returns:
         The number of queued runs, and how many of them have a workflow.
     """
-    rows = await (await connection.execute(_QUEUE_DUE, (limit,))).fetchall()
+    rows = await (await connection.execute(_WAKE_DUE, (limit,))).fetchall()
     return len(rows), sum(row["had_workflow"] for row in rows)
 
 

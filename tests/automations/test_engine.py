@@ -268,7 +268,7 @@ async def wake_now(database: Database, notifier: Notifier, client: Client, run_i
             " progress = jsonb_set(progress::jsonb, '{steps,wait,until}', to_jsonb(now())) where run_id = %s",
             (run_id,),
         )
-        await run_work.queue_due(connection)
+        await run_work.wake_due(connection)
     notifier.notify(QUEUED_CHANNEL)
 
 

@@ -77,7 +77,7 @@ async def test_what_an_activity_failed_with_is_told_by_its_type(
         return 0, 0
 
     # A sweep wakes a run a second after it was due, which may be before the retry of its wake-up.
-    monkeypatch.setattr(run_work, "queue_due", queue_none)
+    monkeypatch.setattr(run_work, "wake_due", queue_none)
 
     async def fail_once(_: ExecuteActivityInput, do: Do) -> Any:
         if activity.info().activity_type == name and not failed:

@@ -324,9 +324,9 @@ async def test_runs_that_only_wait_are_not_claimed(database: Database, new_targe
     await change(database, run_ids[:1], "status = 'waiting', wake_at = now() + interval '1 day'")
     assert await claims(database) == [run_ids[1:]]
     async with database.connection() as connection:
-        assert await run_work.queue_due(connection) == (0, 0)
+        assert await run_work.wake_due(connection) == (0, 0)
         await change(database, run_ids[:1], "wake_at = now()")
-        assert await run_work.queue_due(connection) == (1, 0)
+        assert await run_work.wake_due(connection) == (1, 0)
     assert await claims(database) == [run_ids[:1]]
 
 

@@ -77,7 +77,7 @@ async def promote(connection: Connection) -> None:
 
 
 SWEEPS: dict[str, Sweep] = {
-    "due": run_work.queue_due,
+    "due": run_work.wake_due,
     "strays": run_work.queue_strays,
     "woken": lambda connection: own_runs.find_woken(connection, []),
     "lost": run_work.waits_alone,

@@ -95,7 +95,7 @@ class Hands:
             rows = await cursor.fetchall()
             if all(row["status"] == "waiting" for row in rows) and rows:
                 self.clock.moment = max(self.clock.moment, min(row["wake_at"] for row in rows))
-            # As `queue_due` does by the clock of the database.
+            # As `wake_due` does by the clock of the database.
             await connection.execute(
                 "update run_work set status = 'queued', wake_at = null, available_at = clock_timestamp()"
                 " where status = 'waiting' and run_id = any(%s) and wake_at <= %s",
