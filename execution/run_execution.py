@@ -296,12 +296,13 @@ class Execution:
     def _must_be_shown(self) -> bool:
         """Return whether a call has been under way for so long that the progress must be written now.
 
-        Otherwise, look again when it has. To look at each end of a call would cost more than the call.
+        Otherwise, look again when it has. To look at each end of a call would cost more than the call. Ended
+        calls are written then in any case: the one under way may wait for the memory that they hold.
         """
         if not self._look_is_due:
             return False
         self._look_is_due = False
-        if not self._at_work or self._driver.live_steps() == self._shown:
+        if not self._at_work or (not self._rooms and self._driver.live_steps() == self._shown):
             self._is_shown = True
             return False
         loop = asyncio.get_running_loop()

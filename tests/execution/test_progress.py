@@ -18,6 +18,7 @@ from execution.shift import HeldShift, now
 from language.definition import Definition
 from models.identifiers import new_id
 from models.runs.run_writes import Change, Wait
+from outbound.memory import CALL_BYTES, MemoryBudget
 
 _QUICK_SECONDS = 0.1
 _QUICK_CALLS = 12
@@ -83,3 +84,23 @@ async def test_a_call_that_takes_long_is_shown_once_also_beside_quick_ones() -> 
     driver = run_of({"id": "slow", "needs": []}, *quick)
     assert await Execution(held(), RunClaim(new_id()), driver, perform, write).run() == "ended"
     assert len(shown) == 1 and '"slow"' in shown[0]
+
+
+async def test_items_that_have_ended_do_not_hold_the_memory_that_their_siblings_wait_for() -> None:
+    """Else neither would ever end, nor any other call of the process."""
+    budget = MemoryBudget(4 * CALL_BYTES)
+
+    async def perform(_call: Call) -> CallResult:
+        room = budget.reservation()
+        await room.grow(CALL_BYTES)
+        await room.grow(3 * CALL_BYTES)
+        return _RECORD._replace(room=room)
+
+    async def write(change: Change) -> bool:
+        return True
+
+    driver = run_of({"id": "each", "for_each": "[`1`, `2`, `3`, `4`]"})
+    async with asyncio.timeout(15):
+        assert await Execution(held(), RunClaim(new_id()), driver, perform, write).run() == "ended"
+    assert driver.ended is not None and driver.ended.status == "completed"
+    assert budget.free == 4 * CALL_BYTES
