@@ -112,7 +112,8 @@ class OwnRunActivities:
         """
         self._check(given)
         told, attempts = activity.info().heartbeat_details, activity.info().attempt - 1
-        ended = told[0] if told and isinstance(told[0], int) else 0
+        # Any client of Temporal can send a heartbeat, with any number.
+        ended = told[0] if told and isinstance(told[0], int) and 0 <= told[0] <= attempts else 0
         try:
             performing = self._perform_step(given, name, attempts - ended, ended, alone=alone)
             return await self._unless_it_fails(given, performing)

@@ -1,19 +1,25 @@
 """The watch over runs and their own workflows: the leading worker compares them every ten seconds.
 
 A run whose workflow was terminated or cancelled in Temporal is cancelled; a run whose workflow is gone is
-queued. A workflow whose run has ended, or has a shift as carrier, is signalled to leave.
+queued. A workflow whose run has ended, or has a shift as carrier, is signalled to leave; one that
+should have a call under way, and has none, to read its rows again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 import logs
@@ -52,6 +58,7 @@ class WorkflowWatch:
         self._client = client
         self._notifier = notifier
         self._told: dict[UUID, float] = {}
+        self._looked: dict[UUID, datetime] = {}
         self._open: set[UUID] = set()
         self._reached_at, self._reach_at = float("-inf"), 0.0
         self.next_at = 0.0
@@ -110,23 +117,22 @@ class WorkflowWatch:
             there.update(seen.run_id for seen in found)
             for seen in found:
                 # A run that was just handed over may have no workflow for a moment; a sweep handles it.
-                if seen.run_id not in opened and not seen.handed:
+                if seen.run_id in opened:
+                    if seen.at_work:
+                        await self._wake_idle(seen)
+                elif not seen.handed:
                     await self._examine(seen)
             if len(found) < _PAGE:
                 break
             after = found[-1].run_id
+        self._looked = {one: at for one, at in self._looked.items() if one in there}
         for run_id in list(old - there)[:_LEAVING]:
             await self._signal(run_id, LEFT)
 
     async def _examine(self, seen: CarriedRun) -> None:
         """Examine why a run's workflow is not among the open ones, and cancel or queue the run."""
         workflow_id = run_workflow_id(seen.run_id)
-        try:
-            latest = await self._client.get_workflow_handle(workflow_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            latest = None
+        latest = await self._describe(workflow_id)
         # Another type of workflow under its id, started by a stranger, carries nothing.
         status = latest.status if latest is not None and latest.workflow_type == AUTOMATION_RUN else None
         age = clock.now() - seen.since
@@ -139,6 +145,25 @@ class WorkflowWatch:
             await self._queue(seen)
         elif status in (None, WorkflowExecutionStatus.COMPLETED) and age > _UNKNOWN:
             await self._queue(seen)
+
+    async def _describe(self, workflow_id: str) -> WorkflowExecutionDescription | None:
+        try:
+            return await self._client.get_workflow_handle(workflow_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return None
+
+    async def _wake_idle(self, seen: CarriedRun) -> None:
+        """Let a workflow read its rows if its call is not under way: somebody completed it in Temporal."""
+        now = clock.now()
+        if now - self._looked.setdefault(seen.run_id, now) < _UNKNOWN:
+            return
+        self._looked[seen.run_id] = now
+        found = await self._describe(run_workflow_id(seen.run_id))
+        if found is not None and not found.raw_description.pending_activities:
+            _log.info("workflow_without_a_call", run_id=str(seen.run_id))
+            await self._signal(seen.run_id, LOOK)
 
     async def _cancel(self, seen: CarriedRun) -> None:
         async with self._database.connection() as connection:

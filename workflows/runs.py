@@ -35,6 +35,9 @@ with workflow.unsafe.imports_passed_through():
 _LEAST_SECONDS = 0.05
 # A run that was queued again is claimed and signalled within this time, or has another carrier.
 _CLAIMED_SECONDS = 60.0
+# Any client of Temporal can complete an activity. A result beyond these bounds is none of ours: it would fail
+# each task of the workflow, or exceed Temporal's limits for pending activities and their ids.
+_MOST_CALLS, _LONGEST_LABEL, _MOST_SECONDS = 2_000, 500, 10 * 366 * 86_400.0
 # While the database is away, the workflow waits instead of an activity, so that no slot is occupied.
 _AGAIN_SECONDS = 2.0
 
@@ -209,10 +212,11 @@ class AutomationRun:
             summary=call.label,
         )
         try:
-            return given, workflow.payload_converter().from_payload(told.payload, Todo)
+            todo = workflow.payload_converter().from_payload(told.payload, Todo)
         except (ValueError, KeyError):
-            # Any client of Temporal can complete the activity with any result: then the rows decide.
-            return given, None
+            todo = None
+        # Any client of Temporal can complete the activity with any result: then the rows decide.
+        return given, todo if todo is not None and _is_possible(todo) else None
 
     async def _cancel(self) -> None:
         await workflow.execute_activity(
@@ -221,3 +225,11 @@ class AutomationRun:
             start_to_close_timeout=policies.SHORT,
             retry_policy=policies.FOR_EVER,
         )
+
+
+def _is_possible(todo: Todo) -> bool:
+    return (
+        (todo.seconds is None or 0 <= todo.seconds <= _MOST_SECONDS)
+        and len(todo.calls) <= _MOST_CALLS
+        and all(len(call.label) <= _LONGEST_LABEL for call in todo.calls)
+    )

@@ -297,6 +297,7 @@ class CarriedRun(NamedTuple):
         claim_id: the claim that its workflow has.
         since: the time when it was last queued.
         handed: whether it was handed to its workflow but not yet taken up.
+        at_work: whether a call of it should be under way.
     """
 
     run_id: UUID
@@ -304,13 +305,14 @@ class CarriedRun(NamedTuple):
     claim_id: UUID
     since: datetime
     handed: bool
+    at_work: bool
 
 
 async def find_all(connection: Connection, after: UUID, limit: int) -> list[CarriedRun]:
     """Return runs that have workflows of their own, by id, after this id."""
     cursor = await connection.execute(
-        "select run_id, account_id, claim_id, available_at as since, handed_at is not null as handed"
-        " from run_work"
+        "select run_id, account_id, claim_id, available_at as since, handed_at is not null as handed,"
+        " status = 'running' and wake_at is null and handed_at is null as at_work from run_work"
         " where carrier = %s and claim_id is not null and run_id > %s order by run_id limit %s",
         (WORKFLOW, after, limit),
     )

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import orjson
 import pytest
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.workflowservice.v1 import (
@@ -27,6 +28,7 @@ from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
 from temporalio.converter import DataConverter, WorkflowSerializationContext
 
 from database import Database, Notifier
+from execution import workflow_watch
 from models.automations.run_targets import RunTarget
 from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
@@ -242,16 +244,33 @@ async def test_an_update_is_refused(
     assert not await events_of(handle, "workflow_task_failed")
 
 
-@pytest.mark.parametrize("result", [b"86400.0", b"null", b'{"calls": [], "over": "completed"}'])
+def call_named(label: str) -> bytes:
+    return orjson.dumps({"step_id": "x", "item": None, "attempt": 1, "kind": "send", "label": label})
+
+
+RESULTS = {
+    "a number": b"86400.0",
+    "null": b"null",
+    "an end": b'{"calls": [], "over": "completed"}',
+    "a wait of a day": b'{"calls": [], "seconds": 86400.0, "waits": "x"}',
+    "a wait for ever": b'{"calls": [], "seconds": 1e300}',
+    "a name that is too long": b'{"calls": [' + call_named("x" * 100_000) + b"]}",
+    "too many calls": b'{"calls": [' + b",".join(call_named(str(n)) for n in range(3_000)) + b"]}",
+}
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
 async def test_a_result_that_is_forged_is_not_believed(
     stranger: Client,
     database: Database,
     notifier: Notifier,
     receiver: Endpoint,
     under_way: UnderWay,
+    monkeypatch: pytest.MonkeyPatch,
     result: bytes,
 ) -> None:
     """Anybody can complete an activity by its id: what they say it gave is not believed."""
+    monkeypatch.setattr(workflow_watch, "_UNKNOWN", timedelta(seconds=1))
     target, run_id, handle = under_way
 
     async def pending() -> Any:
@@ -269,6 +288,36 @@ async def test_a_result_that_is_forged_is_not_believed(
     assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 1
     await asyncio.wait_for(handle.result(), 20)
     assert not await events_of(handle, "workflow_task_failed")
+
+
+@pytest.mark.parametrize("count", [-100, 10**9, "x"])
+async def test_a_heartbeat_that_is_forged_counts_no_lost_workers(
+    stranger: Client,
+    database: Database,
+    notifier: Notifier,
+    receiver: Endpoint,
+    under_way: UnderWay,
+    count: object,
+) -> None:
+    """A run that has lost workers goes alone, and whoever takes it claims nothing else meanwhile."""
+    target, run_id, handle = under_way
+
+    async def pending() -> Any:
+        return (await handle.describe()).raw_description.pending_activities
+
+    [activity] = await until(pending)
+    forged = stranger.get_async_activity_handle(
+        workflow_id=handle.id, run_id=None, activity_id=activity.activity_id
+    )
+    await forged.heartbeat(count)
+    await forged.fail(RuntimeError("forged"))
+    await requested(receiver, 2)
+    async with database.connection() as connection:
+        cursor = await connection.execute("select lost from run_work where run_id = %s", (run_id,))
+        assert await cursor.fetchall() == [{"lost": 0}]
+    receiver.open.set()
+    assert statuses(await ended(database, notifier, target.account_id, run_id)) == {"call": "completed"}
+    await asyncio.wait_for(handle.result(), 20)
 
 
 async def test_an_activity_that_is_forged_is_not_begun(stranger: Client, notifier: Notifier) -> None:
