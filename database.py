@@ -40,7 +40,13 @@ _RECONNECT_SECONDS = 5
 # A server that refuses connections is tried again by one task of the process, after growing pauses; the
 # others wait this long.
 _FIRST_PAUSE, _LONGEST_PAUSE, _WAIT_SECONDS, _LOOK_SECONDS = 0.1, 1.0, 5.0, 0.05
-_PARAMETERS = {"statement_timeout": "30s", "idle_in_transaction_session_timeout": "60s", "timezone": "UTC"}
+# They stand above the server's. A time for whole transactions would end those that only wait for their turn.
+_PARAMETERS = {
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "60s",
+    "transaction_timeout": "0",
+    "timezone": "UTC",
+}
 _CHORE_TIMEOUT = "10min"
 # By a statement, because PgBouncer takes no parameters with a new connection.
 _SET: LiteralString = (
@@ -52,6 +58,7 @@ AWAY: tuple[type[psycopg.Error], ...] = (
     psycopg.InterfaceError,
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.IdleInTransactionSessionTimeout,
+    psycopg.errors.TransactionTimeout,
 )
 """The errors while the database is away: it cannot be reached, or accepts no writes. Try again later.
 

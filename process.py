@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 HELD_FOLDERS = "HELD_FOLDERS"
@@ -54,3 +56,22 @@ def leave(code: int) -> NoReturn:
         # The SDK's threads may still run, and would abort the process when the interpreter is gone.
         os._exit(code)
     sys.exit(code)
+
+
+def leave_after(seconds: float, say: Callable[[], object]) -> None:
+    """End this process then, if it has not ended: its stop may wait for a server that answers nothing.
+
+    Args:
+        seconds: from now on.
+        say: called before; all that must last is in the database.
+    """
+
+    def leave_now() -> None:
+        say()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    timer = threading.Timer(seconds, leave_now)
+    timer.daemon = True
+    timer.start()

@@ -83,6 +83,8 @@ _log = logs.get(__name__)
 _GRACE = timedelta(seconds=20)
 # The longest wait for the SDK's workers when this process stops.
 _STOP_SECONDS = 25.0
+# A statement to a server that hangs ends by no timeout. Other workers take what this one leaves.
+_LONGEST_STOP_SECONDS = 28.0
 # The time that a task waits for the worker that has its workflow in memory: the cost of losing that worker.
 _STICKY = timedelta(seconds=2)
 # The deadlock detector counts waiting for the GIL, so there are few tasks at once; eager starts need a slot
@@ -98,6 +100,7 @@ _SPANS_SECONDS = 5.0
 # Eight more connections write, claim, record deliveries, listen and notify.
 _POOL_SIZE = OF_WORKER - 8
 # The pauses between attempts to reach Temporal at the start.
+_FIRST_REACH_SECONDS = 2.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 CACHED_WORKFLOWS = 1000
 _WORKFLOWS = [
@@ -243,8 +246,15 @@ async def run(settings: Settings, prepare: Prepare | None = None) -> None:
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def begin_stop() -> None:
+        stop.set()
+        process.leave_after(
+            _LONGEST_STOP_SECONDS, lambda: _log.warning("stop_given_up", seconds=_LONGEST_STOP_SECONDS)
+        )
+
     for signal_number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_number, stop.set)
+        loop.add_signal_handler(signal_number, begin_stop)
     assert settings.database_url is not None
     telemetry.start()
     async with AsyncExitStack() as stack:
@@ -295,12 +305,15 @@ async def work(
         await parts.claim_gate.check()
         schema = asyncio.create_task(_watch_schema(services.database, stop), name="schema")
         parts.start()
-        if (away := await _reach(client, prepare)) is None:
+        reaching = asyncio.create_task(_reach(client, prepare))
+        # A server that hangs answers each request only by its timeout.
+        await asyncio.wait({reaching}, timeout=_FIRST_REACH_SECONDS)
+        if is_there := reaching.done() and reaching.result() is None:
             await polling.start(stop.set)
         # Claimed work is done even while Temporal is away; Temporal gets it later.
         for one in parts.loops:
             one.start()
-        if away is not None and await _wait_for_temporal(client, prepare, stop, away):
+        if not is_there and await _wait_for_temporal(client, prepare, stop, await reaching):
             await polling.start(stop.set)
         if not stop.is_set():
             _log.info("worker_ready")

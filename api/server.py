@@ -6,18 +6,23 @@ import asyncio
 import signal
 import socket
 import time
+from types import FrameType
 
 import uvicorn
 import uvloop
 from fastapi import FastAPI
 
+import logs
 import process
 from api.app import create_app
 from api.deps import Services
 from api.http.protocol import BoundedHttp
 from settings import ExitCode, Settings, StartError
 
+_log = logs.get(__name__)
 _GRACE_SECONDS = 3
+# A statement to a server that hangs ends by no timeout.
+_LONGEST_STOP_SECONDS = 15.0
 _DRAIN_SECONDS, _LOOK_SECONDS = 3.0, 0.05
 
 
@@ -64,6 +69,13 @@ class ApiServer(uvicorn.Server):
         super().__init__(config)
         self._app = app
         self._drain_seconds = _DRAIN_SECONDS if alone else 0.0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop."""
+        super().handle_exit(sig, frame)
+        process.leave_after(
+            _LONGEST_STOP_SECONDS, lambda: _log.warning("stop_given_up", seconds=_LONGEST_STOP_SECONDS)
+        )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and exempt long-lived objects from garbage collection."""

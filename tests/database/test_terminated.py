@@ -90,6 +90,36 @@ async def test_a_server_that_only_greets_is_away(database_url: str, monkeypatch:
             await Database(url, name="greeted").connect_dedicated()
 
 
+async def test_a_transaction_that_the_server_ends_for_its_length_means_that_it_is_away(
+    database_url: str,
+) -> None:
+    """Its connection is gone, and what was asked can be asked again."""
+    database = Database(database_url, name="long", size=1, parameters={"transaction_timeout": "50ms"})
+    await database.open()
+    with pytest.raises(AWAY) as ended:
+        async with database.transaction() as connection:
+            await connection.execute("select pg_sleep(10)")
+    assert isinstance(ended.value, psycopg.errors.TransactionTimeout)
+    await database.close()
+
+
+async def test_the_length_that_a_server_allows_transactions_does_not_count_for_ours(
+    database: Database,
+) -> None:
+    async with database.connection() as connection:
+        await connection.execute("alter role current_user set transaction_timeout = '1s'")
+    other = Database(database.url, name="fresh", size=1)
+    await other.open()
+    try:
+        async with other.connection() as connection:
+            cursor = await connection.execute("show transaction_timeout")
+            assert await cursor.fetchall() == [{"transaction_timeout": "0"}]
+    finally:
+        async with database.connection() as connection:
+            await connection.execute("alter role current_user reset transaction_timeout")
+        await other.close()
+
+
 async def test_another_internal_error_stays_one(database: Database) -> None:
     with pytest.raises(psycopg.errors.InternalError_):
         async with database.connection() as connection:
