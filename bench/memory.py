@@ -28,7 +28,8 @@ from aiohttp import web
 import process
 from bench.machine import machine
 from execution.redaction import Redaction
-from execution.webhook_step import Secrets, send
+from execution.webhook_step import Secrets, WebhookCall, send
+from language.expressions import JSON
 from language.steps import WebhookStep
 from language.webhook_requests import RequestTemplates
 from outbound.client import Outbound
@@ -109,9 +110,13 @@ async def call_all(load: Load) -> list[str]:
     async def depth() -> int:
         return 1
 
+    async def keep(_redaction: Redaction, value: JSON, _size: int) -> JSON:
+        return value
+
     async def call(outbound: Outbound, number: int) -> str | None:
         with outbound.memory.reservation() as room:
-            outcome = await send(outbound, step, templates, {}, secrets, str(number), _NOBODY, room, depth)
+            asked = WebhookCall(str(number), _NOBODY, step, templates, {}, secrets)
+            outcome = await send(outbound, asked, room, depth, keep)
             async with writers:
                 await asyncio.sleep(load.kept_seconds)
         return outcome.error.code if outcome.error else None

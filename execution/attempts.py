@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 import logs
@@ -11,17 +13,19 @@ from database import Database
 from engine.calls import AttemptResult, Call, JSONObject, failed_attempt
 from engine.evaluation import evaluate_call
 from execution.lookup_step import look_up
+from execution.redaction import Redaction, apply_redaction
 from execution.run_execution import CallResult
 from execution.run_secrets import RunSecrets
 from execution.step_answers import StepAnswers
 from execution.versions import LoadedVersion
 from execution.webhook_step import WebhookCall, send
+from language.expressions import JSON
 from language.steps import LookupStep, WebhookStep
 from models.runs import call_ids, child_runs, run_loading
 from outbound.client import Outbound
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.lookup import Lookups
-from services.process_pool import PoolBusy, ProcessPool, WorkLost
+from services.process_pool import Ask, PoolBusy, ProcessPool, WorkLost
 
 _log = logs.get(__name__)
 _MOST_LOSSES = 2
@@ -29,6 +33,16 @@ _MOST_LOSSES = 2
 # decoded.
 _INPUT_BYTES = 32 * 1024 * 1024
 _DECODED = 6
+# A few milliseconds: one secret in an answer of 220 KB, which is searched for each form of it.
+_REDACTED_INLINE = 4_000_000
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _LostTwice(Exception):
+    def __init__(self) -> None:
+        super().__init__("What the step evaluates was lost with the process that did so, twice.")
 
 
 class Performer:
@@ -127,8 +141,19 @@ class Performer:
         request = WebhookCall(
             call_id, account_id, call.step, version.templates[call.step.id], scope, secrets, call.output_of
         )
-        outcome = await send(self._outbound, request, room, partial(self._depth_below, run_id))
+        depth, redact = partial(self._depth_below, run_id), partial(self._redact, account_id)
+        try:
+            outcome = await send(self._outbound, request, room, depth, redact)
+        except _LostTwice as error:
+            room.release()
+            outcome = failed_attempt("evaluation_lost", str(error))
         return CallResult(outcome, room)
+
+    async def _redact(self, account_id: UUID, redaction: Redaction, value: JSON, size: int) -> JSON:
+        """Mask secrets: many of them, or in a large answer, in a separate process, as an evaluation."""
+        if redaction.cost_of(size) <= _REDACTED_INLINE:
+            return redaction.apply(value)
+        return await self._work_apart(account_id, apply_redaction, redaction, value)
 
     async def _load_boundary(self) -> UUID:
         if self._call_id_boundary is None:
@@ -142,13 +167,25 @@ class Performer:
 
     async def _evaluate(self, account_id: UUID, call: Call, scope: JSONObject) -> AttemptResult:
         """Evaluate in a separate process, so that a long evaluation does not block other runs."""
+        try:
+            return await self._work_apart(account_id, evaluate_call, call, scope)
+        except _LostTwice as error:
+            return failed_attempt("evaluation_lost", str(error))
+
+    async def _work_apart(
+        self, account_id: UUID, work: Callable[Concatenate[Ask, P], T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        """Work in a separate process, once it is free.
+
+        Raises:
+            _LostTwice: the work was lost with its process, twice.
+        """
         losses = 0
         while losses < _MOST_LOSSES:
             try:
-                return await self._pool.run(account_id, None, evaluate_call, call, scope)
+                return await self._pool.run(account_id, None, work, *arguments, **named)
             except PoolBusy:
                 _log.warning("evaluation_waits", account_id=str(account_id))
             except WorkLost:
                 losses += 1
-        message = "What the step evaluates was lost with the process that did so, twice."
-        return failed_attempt("evaluation_lost", message)
+        raise _LostTwice

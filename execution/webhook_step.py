@@ -13,7 +13,7 @@ import orjson
 import tracing
 from engine.calls import AttemptResult, failed_attempt, unevaluated_attempt
 from execution.redaction import MASK, Redaction
-from language.expressions import ExpressionError
+from language.expressions import JSON, ExpressionError
 from language.steps import WebhookStep
 from language.webhook_requests import Request, RequestTemplates
 from outbound import chain
@@ -32,6 +32,10 @@ _MAX_RETRY_AFTER = 3600.0
 _MAX_REDIRECTS = 5
 # The depth of an answer that is accepted as JSON; events have the same bound.
 _MAX_DEPTH = 100
+
+
+Redact = Callable[[Redaction, JSON, int], Awaitable[JSON]]
+"""Returns a value, whose JSON has so many bytes, without the secrets."""
 
 
 class Secrets(NamedTuple):
@@ -84,7 +88,11 @@ class WebhookCall:
 
 
 async def send(
-    outbound: Outbound, call: WebhookCall, room: Reservation, depth: Callable[[], Awaitable[int]]
+    outbound: Outbound,
+    call: WebhookCall,
+    room: Reservation,
+    depth: Callable[[], Awaitable[int]],
+    redact: Redact,
 ) -> AttemptResult:
     """Send the request of a call once.
 
@@ -94,6 +102,7 @@ async def send(
         room: memory for the output; to be released when that is stored or dropped. A failure releases it.
         depth: returns the number of runs that led to the request, this one included; called only if it is
             sent.
+        redact: masks secrets in the answer.
     """
     config, secrets = call.step.config, call.secrets
     sent: dict[str, Any] | None = None
@@ -121,7 +130,7 @@ async def send(
         return failed_attempt(error.code, message, sent, retryable=error.code not in _FINAL_FAULTS)
     if config.is_success(answer.status):
         output: Any = {"status": answer.status, "headers": answer.headers, "body": _decode_body(answer)}
-        return AttemptResult(sent, secrets.redaction.apply(output))
+        return AttemptResult(sent, await redact(secrets.redaction, output, len(answer.body)))
     room.release()
     refused = failed_attempt("http_status", f"The endpoint answered {answer.status}.", sent)
     return refused._replace(

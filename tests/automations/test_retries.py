@@ -13,6 +13,7 @@ from database import Database, Notifier
 from engine.calls import AttemptResult
 from execution.redaction import Redaction
 from execution.webhook_step import Secrets, WebhookCall, send
+from language.expressions import JSON
 from language.steps import Retry, WebhookStep
 from language.webhook_requests import RequestTemplates
 from models.identifiers import new_id
@@ -53,11 +54,15 @@ async def sent(settings: Settings, url: str, **config: Any) -> AttemptResult:
     nothing = Secrets({}, Redaction([]))
     async with Outbound(settings) as outbound:
         call = WebhookCall("call", new_id(), step, RequestTemplates(step.config), {}, nothing)
-        return await send(outbound, call, outbound.memory.reservation(), first)
+        return await send(outbound, call, outbound.memory.reservation(), first, keep)
 
 
 async def first() -> int:
     return 1
+
+
+async def keep(_redaction: Redaction, value: JSON, _size: int) -> JSON:
+    return value
 
 
 DONE, REPEATED, FINAL = "done", "repeated", "final"
