@@ -19,15 +19,22 @@ _SECRET_NAMES = frozenset({"authorization", "x-api-key", "password", "token", "k
 _TOKEN_IN_PATH = re.compile(r"(/(?:ingest|resume)/)[^/?\s\"']+")
 
 
-class _BrokenOff(logging.Filter):
-    """Drops records of activities that were interrupted because a run was cancelled, or this process stops.
+class _Faults(logging.Filter):
+    """Leaves the SDK's tracebacks to faults of ours.
 
-    If the workflow has ended before the activity notices, the SDK treats that as a failure, and prints a
-    traceback.
+    Activities that were interrupted, because a run was cancelled or this process stops, are dropped: if the
+    workflow has ended before the activity notices, the SDK treats that as a failure. While the database is
+    away, or somebody signals with wrong arguments, the reason is enough.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, asyncio.CancelledError):
+            return False
+        message = record.getMessage()
+        if type(error).__module__.startswith("psycopg") or message.endswith("dropping the signal"):
+            record.msg, record.args, record.exc_info = f"{message}: {error}", (), None
+        return True
 
 
 def _redact(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
@@ -83,7 +90,8 @@ def configure(process: str, *, level: int = logging.INFO) -> None:
     root.setLevel(level)
     for noisy in ("uvicorn.access", "httpx", "httpcore", "alembic.runtime.plugins"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    logging.getLogger("temporalio.activity").filters[:] = [_BrokenOff()]
+    for name in ("temporalio.activity", "temporalio.worker._workflow_instance"):
+        logging.getLogger(name).filters[:] = [_Faults()]
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True

@@ -124,18 +124,25 @@ async def test_no_secret_reaches_the_log(logged: LoggedApi) -> None:
         assert secret not in written
 
 
-def test_an_activity_that_is_broken_off_is_no_failure() -> None:
+def test_of_what_the_sdk_logs_only_faults_have_a_traceback() -> None:
     script = """
-import asyncio, logging, logs
+import asyncio, logging, logs, psycopg
 logs.configure("worker")
-for error in (asyncio.CancelledError(), ValueError("a bug")):
+activity, signal = logging.getLogger("temporalio.activity"), "temporalio.worker._workflow_instance"
+for error in (asyncio.CancelledError(), psycopg.OperationalError("away"), ValueError("a bug")):
     try:
         raise error
     except BaseException:
-        logging.getLogger("temporalio.activity").warning("Completing activity as failed", exc_info=True)
+        activity.warning("Completing activity as failed", exc_info=True)
+        logging.getLogger(signal).error("Failed deserializing, dropping the signal", exc_info=True)
 """
     told = subprocess.run(
         [sys.executable, "-c", script], cwd=HERE.parents[1], stderr=subprocess.PIPE, check=True, text=True
     ).stderr
-    [line] = [json.loads(line) for line in told.splitlines()]
-    assert line["exception"].endswith("ValueError: a bug")
+    lines = [json.loads(line) for line in told.splitlines()]
+    assert [(line["event"], "exception" in line) for line in lines] == [
+        ("Completing activity as failed: away", False),
+        ("Failed deserializing, dropping the signal: away", False),
+        ("Completing activity as failed", True),
+        ("Failed deserializing, dropping the signal: a bug", False),
+    ]
