@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -14,6 +14,7 @@ import tracing
 from engine.calls import AttemptResult, failed_attempt, unevaluated_attempt
 from execution.redaction import MASK, Redaction
 from language.expressions import JSON, ExpressionError
+from language.json_text import is_too_deep
 from language.steps import WebhookStep
 from language.webhook_requests import Request, RequestTemplates
 from outbound import chain
@@ -30,8 +31,6 @@ _FINAL_FAULTS = frozenset(
 )
 _MAX_RETRY_AFTER = 3600.0
 _MAX_REDIRECTS = 5
-# The depth of an answer that is accepted as JSON; events have the same bound.
-_MAX_DEPTH = 100
 
 
 Redact = Callable[[Redaction, JSON, int], Awaitable[JSON]]
@@ -164,25 +163,7 @@ def _decode_body(answer: Answer) -> Any:
     """Return the body as JSON if it is declared and valid, and not too deep, else as text; None if empty."""
     if not answer.body:
         return None
-    if "json" in answer.headers.get("content-type", ""):
+    if "json" in answer.headers.get("content-type", "") and not is_too_deep(answer.body):
         with contextlib.suppress(orjson.JSONDecodeError):
-            value = orjson.loads(answer.body)
-            # Few brackets cannot be deep.
-            if answer.body.count(b"[") + answer.body.count(b"{") <= _MAX_DEPTH or _within_depth(value):
-                return value
+            return orjson.loads(answer.body)
     return answer.body.decode("utf-8", errors="replace")
-
-
-def _within_depth(value: Any) -> bool:
-    level: list[Any] = [value]
-    for _ in range(_MAX_DEPTH):
-        level = [part for whole in level for part in _parts(whole) if isinstance(part, dict | list)]
-        if not level:
-            return True
-    return False
-
-
-def _parts(whole: Any) -> Iterable[Any]:
-    if isinstance(whole, dict):
-        return cast(dict[str, Any], whole).values()
-    return cast(list[Any], whole) if isinstance(whole, list) else ()

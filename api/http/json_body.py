@@ -11,7 +11,6 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
-from itertools import accumulate
 from typing import TypeAlias
 
 import orjson
@@ -20,20 +19,14 @@ from starlette.requests import ClientDisconnect
 
 from api.http import query
 from api.problems import Problem
+from language.json_text import MAX_DEPTH, is_too_deep, outside_strings, without_escapes
 from models.errors import FieldError, describe_errors
 
 JSON: TypeAlias = "dict[str, JSON] | list[JSON] | str | int | float | bool | None"
 
 MAX_BODY_BYTES = 1024 * 1024
-MAX_DEPTH = 100
 BODY_SECONDS = 60.0
 
-# Brackets and braces count alike for depth; all bytes but these and quotes are dropped.
-_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
-_NEITHER_BRACKET_NOR_QUOTE = bytes(byte for byte in range(256) if byte not in b'[]{}"')
-_STEP = [0] * 256
-_STEP[ord("[")], _STEP[ord("]")] = 1, -1
-_PIECE_BYTES = 64
 # An odd number of backslashes makes the escape of a NUL; an even one is a backslash and the text u0000.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 # An integer of fewer digits fits in 64 bits. Digits are replaced by zeros, because a fixed text is found
@@ -50,10 +43,10 @@ def parse_json(raw: bytes) -> JSON:
     Raises:
         Problem: 400 with `invalid_json`, `too_deep`, `number_out_of_range` or `invalid_text`.
     """
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_too_deep(raw):
+    if is_too_deep(raw):
         raise _refusal("too_deep", f"Arrays and objects may be nested {MAX_DEPTH} deep at most.")
     if _MANY_DIGITS in raw.translate(_TO_ZEROS):
-        _check_integers(_outside_strings(_without_escapes(raw)))
+        _check_integers(outside_strings(without_escapes(raw)))
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -61,28 +54,6 @@ def parse_json(raw: bytes) -> JSON:
     if b"u0000" in raw and _NUL.search(raw):
         raise _refusal("invalid_text", "Text may not contain NUL characters.")
     return value
-
-
-def _is_too_deep(raw: bytes) -> bool:
-    marks = _without_escapes(raw).translate(_TO_BRACKETS, _NEITHER_BRACKET_NOR_QUOTE)
-    brackets, depth = _outside_strings(marks), 0
-    # Counting is cheap: brackets are walked one by one only if there are enough to exceed the depth.
-    for start in range(0, len(brackets), _PIECE_BYTES):
-        piece = brackets[start : start + _PIECE_BYTES]
-        opened = piece.count(b"[")
-        if depth + opened > MAX_DEPTH and depth + max(accumulate(map(_STEP.__getitem__, piece))) > MAX_DEPTH:
-            return True
-        depth += 2 * opened - len(piece)
-    return False
-
-
-def _without_escapes(raw: bytes) -> bytes:
-    return raw.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in raw else raw
-
-
-def _outside_strings(raw: bytes) -> bytes:
-    """Return the parts outside strings of a body without escapes; an unclosed string is dropped too."""
-    return b"".join(raw.replace(b'""', b"").split(b'"')[::2])
 
 
 def _check_integers(outside_strings: bytes) -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.json_body import MAX_BODY_BYTES, MAX_DEPTH, parse_json
+from api.http.json_body import MAX_BODY_BYTES, parse_json
 from api.problems import Problem
+from language.json_text import MAX_DEPTH
 
 INTEGERS = st.integers(min_value=-(2**63), max_value=2**64 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"))
