@@ -10,8 +10,6 @@ import pytest
 from database import Database, Notifier
 from models.runs import acceptance
 from models.runs.acceptance import RunRequest
-from models.runs.run_work import Claim
-from tests.automations.claims import claim
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -189,19 +187,6 @@ async def test_no_more_runs_begin_than_a_workflow_allows(
     spans = sorted((view.started_at, view.completed_at) for view in views)
     for started, _ in spans:
         assert sum(begun <= started < over for begun, over in spans) <= 2  # pyright: ignore[reportOperatorIssue]
-
-
-async def test_two_workers_do_not_begin_more_than_a_workflow_allows(
-    database: Database, new_target: NewTarget, nothing_waits: None
-) -> None:
-    target = await new_target([], concurrency={"limit": 3})
-    await accept(database, target, 12)
-
-    async def begin() -> int:
-        found = await claim(database, rows=2)
-        return found.size if isinstance(found, Claim) else 0
-
-    assert sum(await asyncio.gather(*(begin() for _ in range(8)))) + await begin() + await begin() == 3
 
 
 @pytest.mark.executions("shift", "workflow")

@@ -51,6 +51,19 @@ async def promote(database: Database, after: UUID = gates.NONE) -> tuple[int, UU
         return await gates.promote(connection, after)
 
 
+async def test_two_workers_do_not_begin_more_than_a_workflow_allows(
+    database: Database, new_target: NewTarget
+) -> None:
+    target = await limited(database, await new_target(), 3)
+    await accept(database, target, 12)
+
+    async def begin() -> int:
+        found = await claim(database, rows=2)
+        return found.size if isinstance(found, Claim) else 0
+
+    assert sum(await asyncio.gather(*(begin() for _ in range(8)))) + await begin() + await begin() == 3
+
+
 async def test_runs_beyond_the_limit_leave_the_queue_until_one_ends(
     database: Database, new_target: NewTarget
 ) -> None:
