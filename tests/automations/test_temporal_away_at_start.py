@@ -92,6 +92,30 @@ async def test_runs_go_by_shift_before_temporal_comes_and_have_workflows_afterwa
             await until(has_workflow)
 
 
+@pytest.mark.usefixtures("nothing_waits")
+async def test_runs_go_by_shift_while_a_server_hangs(
+    open_settings: Settings,
+    database: Database,
+    keyring: Keyring,
+    new_target: NewTarget,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker, "_FIRST_REACH_SECONDS", 0.1)
+    answers = asyncio.Event()
+
+    async def prepare() -> None:
+        await answers.wait()
+
+    client = await connect(open_settings, keyring, lazy=True)
+    target = await new_target([transform("sum", "`1`")], execution="shift")
+    async with working(open_settings, client, database, keyring, prepare=prepare) as notifier:
+        try:
+            [run_id] = await accept(database, target)
+            assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+        finally:
+            answers.set()
+
+
 async def test_a_server_that_refuses_what_it_lacks_is_asked_again(
     open_settings: Settings, database: Database, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
