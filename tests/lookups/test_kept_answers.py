@@ -23,7 +23,7 @@ async def test_a_kept_answer_is_used_and_the_other_sources_are_not_asked(world: 
 
 async def test_a_kept_answer_that_is_no_longer_fresh_is_used_too(world: World) -> None:
     await world.provider("apple", a__value=1)
-    lookups = await world.process(spec("apple", ttl=0.001, stale_ttl=600))
+    lookups = await world.process(spec("apple", ttl=1e-6, stale_ttl=600))
     await lookups.lookup("word", "fruit")
     result = await lookups.dry_run("word", "fruit", pointer="/value")
     assert (result.data["a"]["value"], result.reports()[0]["stale"]) == (1, True)
