@@ -58,16 +58,16 @@ def leave(code: int) -> NoReturn:
     sys.exit(code)
 
 
-def leave_after(seconds: float, say: Callable[[], object]) -> None:
+def leave_after(seconds: float, warn: Callable[..., object]) -> None:
     """End this process then, if it has not ended: its stop may wait for a server that answers nothing.
 
     Args:
         seconds: from now on.
-        say: called before; all that must last is in the database.
+        warn: logs that it was given up. All that must last is in the database.
     """
 
     def leave_now() -> None:
-        say()
+        warn("stop_given_up", seconds=seconds)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -249,9 +249,7 @@ async def run(settings: Settings, prepare: Prepare | None = None) -> None:
 
     def begin_stop() -> None:
         stop.set()
-        process.leave_after(
-            _LONGEST_STOP_SECONDS, lambda: _log.warning("stop_given_up", seconds=_LONGEST_STOP_SECONDS)
-        )
+        process.leave_after(_LONGEST_STOP_SECONDS, _log.warning)
 
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, begin_stop)

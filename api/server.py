@@ -73,9 +73,7 @@ class ApiServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to stop."""
         super().handle_exit(sig, frame)
-        process.leave_after(
-            _LONGEST_STOP_SECONDS, lambda: _log.warning("stop_given_up", seconds=_LONGEST_STOP_SECONDS)
-        )
+        process.leave_after(_LONGEST_STOP_SECONDS, _log.warning)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and exempt long-lived objects from garbage collection."""

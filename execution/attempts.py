@@ -141,7 +141,7 @@ class Performer:
         request = WebhookCall(
             call_id, account_id, call.step, version.templates[call.step.id], scope, secrets, call.output_of
         )
-        depth, redact = partial(self._depth_below, run_id), partial(self._redact, account_id)
+        depth, redact = partial(self._depth_below, run_id), partial(self._redact_answer, account_id)
         try:
             outcome = await send(self._outbound, request, room, depth, redact)
         except _LostTwice as error:
@@ -149,7 +149,7 @@ class Performer:
             outcome = failed_attempt("evaluation_lost", str(error))
         return CallResult(outcome, room)
 
-    async def _redact(self, account_id: UUID, redaction: Redaction, value: JSON, size: int) -> JSON:
+    async def _redact_answer(self, account_id: UUID, redaction: Redaction, value: JSON, size: int) -> JSON:
         """Mask secrets: many of them, or in a large answer, in a separate process, as an evaluation."""
         if redaction.cost_of(size) <= _REDACTED_INLINE:
             return redaction.apply(value)

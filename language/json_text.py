@@ -1,4 +1,4 @@
-"""What the text of JSON tells without being parsed."""
+"""Find from the text of JSON, without parsing it, how deep it is and what is outside its strings."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import httpx
+import pytest
 
 from database import Database
 from settings import Settings
@@ -12,20 +13,11 @@ from tests.automations.engine import NewTarget, accept, process, send_signal, tr
 from tests.stacks import eventually, free_port
 
 
-async def test_a_worker_ends_though_its_sdk_never_ends_its_polls(
-    open_settings: Settings, database: Database, new_target: NewTarget
+@pytest.mark.parametrize("hangs", ["endless_worker", "hung_process"], ids=["the SDK's polls", "the database"])
+async def test_a_worker_ends_though_what_it_waits_for_does_not(
+    open_settings: Settings, database: Database, new_target: NewTarget, hangs: str
 ) -> None:
-    with process(open_settings, "tests.automations.endless_worker", "worker") as stopping:
-        await has_carried_a_run(database, new_target)
-        send_signal(stopping, signal.SIGTERM)
-        await eventually(lambda: stopping.exitcode is not None, 20, "the worker has ended")
-        assert stopping.exitcode == 0
-
-
-async def test_a_worker_ends_though_its_database_hangs(
-    open_settings: Settings, database: Database, new_target: NewTarget
-) -> None:
-    with process(open_settings, "tests.automations.hung_process", "worker") as stopping:
+    with process(open_settings, f"tests.automations.{hangs}", "worker") as stopping:
         await has_carried_a_run(database, new_target)
         send_signal(stopping, signal.SIGTERM)
         await eventually(lambda: stopping.exitcode is not None, 20, "the worker has ended")

@@ -75,8 +75,7 @@ async def test_of_a_closed_workflow_no_calls_and_no_progress_are_described(
     """They are of the moment when it was closed, and would contradict the run."""
     target = await new_target([webhook(f"{receiver.url}/held"), transform("end", "1")])
     run_id, handle = await begun(notifier, client, database, target)
-    await requested(receiver, 1)
-    at_work = await until(lambda: describe_with_calls(client, run_id))
+    at_work = await described_with_a_call(client, receiver, run_id)
     assert ([one.activity for one in at_work["activities"]], at_work["progress"]) == (
         ["call: webhook"],
         ["call: webhook: running"],
@@ -94,8 +93,7 @@ async def test_a_call_that_was_paused_in_temporal_is_described_as_paused(
     """Nothing else tells why a run stays `running`."""
     target = await new_target([webhook(f"{receiver.url}/held"), transform("end", "1")])
     run_id, handle = await begun(notifier, client, database, target)
-    await requested(receiver, 1)
-    [call] = (await until(lambda: describe_with_calls(client, run_id)))["activities"]
+    [call] = (await described_with_a_call(client, receiver, run_id))["activities"]
     assert not call.paused
     execution = WorkflowExecution(workflow_id=handle.id)
     await client.workflow_service.pause_activity(
@@ -110,9 +108,15 @@ async def test_a_call_that_was_paused_in_temporal_is_described_as_paused(
     await cancel(database, notifier, target.account_id, run_id)
 
 
-async def describe_with_calls(client: Client, run_id: UUID) -> dict[str, Any] | None:
-    told = await describe_run(client, run_id)
-    return told if told and told["activities"] and told["progress"] else None
+async def described_with_a_call(client: Client, receiver: Endpoint, run_id: UUID) -> dict[str, Any]:
+    """Wait until the endpoint has the call of a run, and the description shows it."""
+    await requested(receiver, 1)
+
+    async def look() -> dict[str, Any] | None:
+        told = await describe_run(client, run_id)
+        return told if told and told["activities"] and told["progress"] else None
+
+    return await until(look)
 
 
 @pytest.mark.parametrize("claim", ["none", "x" * 500_000])

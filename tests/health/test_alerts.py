@@ -98,7 +98,7 @@ async def make_fail(api: Api, person: Person, watch: Prometheus) -> None:
     try:
         await watch.until_fired(
             "VedetteRunsFailing", "VedetteWorkflowFailing", "VedetteTemporalAway", "VedetteSourceSilent",
-            "VedetteBackupOld", "VedetteDiskFills", seconds=90,
+            "VedetteBackupOld", "VedetteDiskFills", seconds=40,
         )  # fmt: skip
     finally:
         silent.cancel()

@@ -26,7 +26,7 @@ async def test_masking_that_costs_much_works_in_another_process(size: int, apart
     pool, nothing = ProcessPool(), Any
     performer = Performer(nothing, nothing, nothing, pool, nothing, nothing)
     try:
-        masked: Any = await performer._redact(uuid4(), Redaction(SECRETS), LARGE, size)
+        masked: Any = await performer._redact_answer(uuid4(), Redaction(SECRETS), LARGE, size)
         assert masked == {**LARGE, "body": {**LARGE["body"], "x": MASK}}
         assert bool(pool.pids) is apart
     finally:
