@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -66,8 +66,8 @@ from services.event_checks import EventChecks
 from services.figure_writer import FigureWriter
 from services.process_pool import ProcessPool
 from settings import ExitCode, Settings, StartError
-from temporal import schedules
-from temporal.client import TASK_QUEUE, TEMPORAL_AWAY, connect
+from temporal.client import TASK_QUEUE, connect
+from temporal.reaching import Prepare, reach, wait_until_reached
 from temporal.sandbox import workflow_runner
 from watchdog import PoolWatchdog
 from workflows.credits import TopUp
@@ -99,16 +99,12 @@ _SCHEMA_SECONDS = 1.0
 _SPANS_SECONDS = 5.0
 # Eight more connections write, claim, record deliveries, listen and notify.
 _POOL_SIZE = OF_WORKER - 8
-# The pauses between attempts to reach Temporal at the start.
+# After this time a start goes on without Temporal.
 _FIRST_REACH_SECONDS = 2.0
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 CACHED_WORKFLOWS = 1000
 _WORKFLOWS = [
     AutomationRun, BulkJob, DeliveryBatch, Maintenance, MonitorRun, ScheduledMonitor, ScheduledTrigger, TopUp,
 ]  # fmt: skip
-
-Prepare = Callable[[], Awaitable[object]]
-"""Prepares the Temporal server; raises StartError while it is away."""
 
 
 @dataclass(frozen=True)
@@ -303,15 +299,15 @@ async def work(
         await parts.claim_gate.check()
         schema = asyncio.create_task(_watch_schema(services.database, stop), name="schema")
         parts.start()
-        reaching = asyncio.create_task(_reach(client, prepare))
-        # A server that hangs answers each request only by its timeout.
+        reaching = asyncio.create_task(reach(client, prepare))
+        # A server that hangs would cost the timeout of each request.
         await asyncio.wait({reaching}, timeout=_FIRST_REACH_SECONDS)
         if is_there := reaching.done() and reaching.result() is None:
             await polling.start(stop.set)
         # Claimed work is done even while Temporal is away; Temporal gets it later.
         for one in parts.loops:
             one.start()
-        if not is_there and await _wait_for_temporal(client, prepare, stop, await reaching):
+        if not is_there and await wait_until_reached(client, prepare, stop, await reaching):
             await polling.start(stop.set)
         if not stop.is_set():
             _log.info("worker_ready")
@@ -362,37 +358,6 @@ async def _watch_schema(database: Database, stop: asyncio.Event) -> str:
             _log.error("schema_changed", problem=problem)
             stop.set()
             return problem
-
-
-async def _reach(client: Client, prepare: Prepare | None) -> str | None:
-    """Connect to Temporal, and prepare it; return the reason if it is away."""
-    try:
-        if prepare is not None:
-            await prepare()
-        await schedules.ensure(client)
-    except StartError as error:
-        if error.exit_code is not ExitCode.TEMPORAL:
-            raise
-        return str(error)
-    except TEMPORAL_AWAY as error:
-        return str(error)
-    # The SDK refuses a lazy client for workers, because it may be unconnected. This one is connected.
-    client.service_client.config.lazy = False
-    return None
-
-
-async def _wait_for_temporal(
-    client: Client, prepare: Prepare | None, stop: asyncio.Event, away: str | None
-) -> bool:
-    """Try until Temporal is there, at growing intervals; return whether it was before `stop` was set."""
-    pause, address = _FIRST_PAUSE_SECONDS, client.service_client.config.target_host
-    while away is not None and not stop.is_set():
-        _log.warning("waits_for_temporal", address=address, reason=away, again_seconds=pause)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), pause)
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        away = await _reach(client, prepare)
-    return away is None
 
 
 def _deployment(settings: Settings) -> WorkerDeploymentConfig | None:

@@ -12,6 +12,7 @@ import worker
 from database import Database
 from sealing import Keyring
 from settings import ExitCode, Settings, StartError
+from temporal import reaching
 from temporal.client import connect
 from tests.api_server import running
 from tests.automations.engine import (
@@ -57,7 +58,7 @@ async def test_runs_go_by_shift_before_temporal_comes_and_have_workflows_afterwa
     receiver: Endpoint,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker, "_LONGEST_PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr(reaching, "_LONGEST_PAUSE_SECONDS", 1.0)
     assert open_settings.temporal_address is not None
     address, port = open_settings.temporal_address, free_port()
     settings = open_settings.model_copy(update={"temporal_address": f"127.0.0.1:{port}"})
@@ -119,7 +120,7 @@ async def test_runs_go_by_shift_while_a_server_hangs(
 async def test_a_server_that_refuses_what_it_lacks_is_asked_again(
     open_settings: Settings, database: Database, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(reaching, "_FIRST_PAUSE_SECONDS", 0.01)
     tries: list[int] = []
 
     async def prepare() -> None:

@@ -1,0 +1,51 @@
+"""The way of a worker to Temporal: it is tried until the server is there, and has what we need."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from temporalio.client import Client
+
+import logs
+from settings import ExitCode, StartError
+from temporal import schedules
+from temporal.client import TEMPORAL_AWAY
+
+_log = logs.get(__name__)
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
+
+Prepare = Callable[[], Awaitable[object]]
+"""Prepares the Temporal server; raises StartError while it is away."""
+
+
+async def reach(client: Client, prepare: Prepare | None) -> str | None:
+    """Connect to Temporal, and prepare it; return the reason if it is away."""
+    try:
+        if prepare is not None:
+            await prepare()
+        await schedules.ensure(client)
+    except StartError as error:
+        if error.exit_code is not ExitCode.TEMPORAL:
+            raise
+        return str(error)
+    except TEMPORAL_AWAY as error:
+        return str(error)
+    # The SDK refuses a lazy client for workers, because it may be unconnected. This one is connected.
+    client.service_client.config.lazy = False
+    return None
+
+
+async def wait_until_reached(
+    client: Client, prepare: Prepare | None, stop: asyncio.Event, away: str | None
+) -> bool:
+    """Try until Temporal is there, at growing intervals; return whether it was before `stop` was set."""
+    pause, address = _FIRST_PAUSE_SECONDS, client.service_client.config.target_host
+    while away is not None and not stop.is_set():
+        _log.warning("waits_for_temporal", address=address, reason=away, again_seconds=pause)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        away = await reach(client, prepare)
+    return away is None
