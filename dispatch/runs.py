@@ -7,6 +7,7 @@ claimed at once; under load claims grow by themselves.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from dataclasses import replace
@@ -26,7 +27,7 @@ from models import gates
 from models.priorities import INTERACTIVE
 from models.runs import claim_requests, own_runs, run_starts, run_work, shifts, workers
 from models.runs.claim_order import KEPT, Turn, first_to_serve
-from models.runs.claim_requests import ClaimRequest
+from models.runs.claim_requests import ACCOUNT_WINDOW, ClaimRequest
 from models.runs.low_water import LowWater
 from models.runs.run_work import Claim
 from models.runs.runs import CANCELLED_CHANNEL, QUEUED_CHANNEL, worker_channel
@@ -100,8 +101,10 @@ class Dispatcher(DispatchLoop):
         self._low_water = {own: LowWater() for own in (False, True)}
         self._others = shifts.ObservedShifts()
         self._claims = {False: 0, True: 0}
-        self._claim_at = self._passed_on_at = self._own_look_at = 0.0
-        self._own_skipped = False
+        self._claim_at = self._passed_on_at = 0.0
+        # The time of the next look for runs that need their own workflow: with a place for any, or for newcomers.
+        self._own_look_at = {False: 0.0, True: 0.0}
+        self._own_skipped_until = math.inf
         self._begun: Counter[UUID] = Counter()
         self._alone_since: float | None = None
         self._drains = False
@@ -180,13 +183,13 @@ class Dispatcher(DispatchLoop):
                     self._alone_since, self._drains = None, False
                     continue
                 self._held_back = claim or self._executor.room <= KEPT
-                return self._own_look_at if self._own_skipped else float("inf")
+                return self._own_skipped_until
             self._begin(claim, held, alone=alone)
             self._claim_at = now + (_FULL_PAUSE if claim.size >= _FULL_ROWS else _PAUSE)
             if not claim.more or self._executor.room <= KEPT:
                 # New runs are announced by notifications; the last places are for runs with waiting clients.
                 self._held_back = claim.more
-                return self._own_look_at if self._own_skipped else float("inf")
+                return self._own_skipped_until
         return float("inf")
 
     def _begin(self, claim: Claim, held: HeldShift, *, alone: bool = False) -> None:
@@ -196,19 +199,21 @@ class Dispatcher(DispatchLoop):
 
     async def _claim_some(self, held: HeldShift, rows: int, *, alone: bool) -> Claim | bool:
         """Claim runs; first those that need a workflow of their own, as far as there are places."""
-        places = self._handing.room
+        room = self._handing.room
+        places = room or self._handing.newcomers_room
         # Without a free place it is unknown whether a run waits for one.
         waits = not places
-        now = asyncio.get_running_loop().time()
-        self._own_skipped = now < self._own_look_at
-        if places and not alone and not self._own_skipped:
+        now, look_at = asyncio.get_running_loop().time(), self._own_look_at[not room]
+        self._own_skipped_until = look_at if now < look_at else math.inf
+        if places and not alone and now >= look_at:
             claim = await self._claim(held, min(rows, places), own=True)
-            if claim is False:
-                self._own_look_at = now + _OWN_PAUSE
             if isinstance(claim, Claim):
                 # This claim has read no other queues.
                 return replace(claim, more=True)
             waits = claim
+            self._own_look_at[True] = now + _OWN_PAUSE
+            if not claim:
+                self._own_look_at[False] = now + _OWN_PAUSE
         return await self._claim(held, rows, alone=alone) or waits
 
     async def _claim(
@@ -223,11 +228,14 @@ class Dispatcher(DispatchLoop):
         if self._lag.is_too_long:
             return True
         self._claims[own] += 1
+        # The last places for runs with workflows of their own are for accounts that hold none.
+        one_each = own and not self._handing.room
         async with self._claiming.connection() as connection:
             request = ClaimRequest(
                 room=self._executor.room if newcomer is None else KEPT + rows,
                 rows=rows,
-                at_work=self._executor.at_work,
+                account_window=1 if one_each else ACCOUNT_WINDOW,
+                at_work=self._handing.at_work() if one_each else self._executor.at_work,
                 turn=self._turn_of(newcomer, own=own),
                 marks=self._low_water[own].marks(),
                 first=first_to_serve(self._claims[own]) if newcomer is None else INTERACTIVE,
@@ -238,7 +246,8 @@ class Dispatcher(DispatchLoop):
             claim = await run_work.claim(connection, held.id, request)
         if isinstance(claim, Claim):
             if own:
-                self._handing.reserve(run.run_id for runs in claim.groups.values() for run in runs)
+                for of, runs in claim.groups.items():
+                    self._handing.reserve(of.account_id, runs)
             self._low_water[own].note(claim)
         return claim
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from temporalio.client import Client
@@ -26,6 +27,8 @@ from workflows.messages import LEFT, OwnRun
 
 _log = logs.get(__name__)
 _PLACES = 8
+# Beyond these places, an account that holds none gets one, until the installation has this many runs in places.
+_MOST_PLACES = 64
 # A freed place rests before `auto` uses it again, so that each place serves three runs a second: more
 # workflows would fill two cores and delay everything. The rest of a burst is executed by shifts.
 _REST_SECONDS = 1 / 3
@@ -37,6 +40,13 @@ _START_SECONDS, _BREAK_SECONDS = 1.0, 5.0
 _PREFER_SHIFT_SECONDS = 1.0
 # The age at which a place is checked, because no message about its run arrived.
 _ASK_SECONDS = 2.0
+
+
+class _Place(NamedTuple):
+    """The place of a run: its account, and since when it is held, by the monotonic clock."""
+
+    account_id: UUID
+    since: float
 
 
 class OwnPlaces:
@@ -51,7 +61,7 @@ class OwnPlaces:
         self._database = database
         self._client = client
         self._default: Mode = default
-        self._places: dict[UUID, float] = {}
+        self._places: dict[UUID, _Place] = {}
         self._resting: list[float] = []
         # The number of recent runs' calls, decaying over about a second; and the time of its last update.
         self._lately, self._lately_at = 0.0, time.monotonic()
@@ -63,9 +73,24 @@ class OwnPlaces:
     @property
     def room(self) -> int:
         """The number of free places; 0 while Temporal is away."""
+        return self._room_of(_PLACES)
+
+    @property
+    def newcomers_room(self) -> int:
+        """The number of places that are free for accounts that hold none.
+
+        So an account whose long calls hold every other place does not stop the runs of others.
+        """
+        return self._room_of(_MOST_PLACES)
+
+    def _room_of(self, places: int) -> int:
         if time.monotonic() < self._broken_until:
             return 0
-        return max(0, max(1, _PLACES // max(1, self.workers)) - len(self._places))
+        return max(0, max(1, places // max(1, self.workers)) - len(self._places))
+
+    def at_work(self) -> Counter[UUID]:
+        """Count the held places of each account."""
+        return Counter(place.account_id for place in self._places.values())
 
     def _rested_room(self, calls: int) -> int:
         """Return the number of free places that have rested; 0 in a burst, or just after a late wait.
@@ -85,9 +110,10 @@ class OwnPlaces:
         """
         self._shift_until = time.monotonic() + _PREFER_SHIFT_SECONDS
 
-    def reserve(self, run_ids: Iterable[UUID]) -> None:
+    def reserve(self, account_id: UUID, runs: Iterable[ClaimedRun]) -> None:
         """Reserve places for these runs, which were claimed for them: the next claim counts on fewer."""
-        self._places.update(dict.fromkeys(run_ids, time.monotonic()))
+        place = _Place(account_id, time.monotonic())
+        self._places.update(dict.fromkeys((run.run_id for run in runs), place))
 
     async def hand_over(
         self, group: Group, runs: list[ClaimedRun], mode: Mode | None, calls: int
@@ -105,7 +131,7 @@ class OwnPlaces:
         """
         self._count_calls(len(runs), calls)
         mode = mode or self._default
-        chosen = self._choose(runs, mode, calls)
+        chosen = self._choose(group.of.account_id, runs, mode, calls)
         if mode == "workflow":
             runs = await self._put_back_others(runs, chosen)
         carried = await self._begin(group, runs, chosen, mode) if chosen else runs
@@ -153,13 +179,13 @@ class OwnPlaces:
                 await own_runs.put_back(connection, claims)
         return [run for run in runs if run.run_id not in claims]
 
-    def _choose(self, runs: list[ClaimedRun], mode: Mode, calls: int) -> list[ClaimedRun]:
+    def _choose(self, account_id: UUID, runs: list[ClaimedRun], mode: Mode, calls: int) -> list[ClaimedRun]:
         """Choose all runs with a reserved place, and as many of the others as there is room for."""
         wanted = [run for run in runs if self._takes(run, mode)]
         chosen = [run for run in wanted if run.run_id in self._places]
         room = self._rested_room(calls) if mode == "auto" else self.room
         chosen += [run for run in wanted if run.run_id not in self._places][:room]
-        self.reserve(run.run_id for run in chosen)
+        self.reserve(account_id, chosen)
         for run_id in {run.run_id for run in runs} - {run.run_id for run in chosen}:
             self.free_place(run_id)
         return chosen
@@ -216,14 +242,14 @@ class OwnPlaces:
 
     def free_place(self, run_id: UUID) -> None:
         """Free the place of a run that has ended, or waits."""
-        if (since := self._places.pop(run_id, None)) is not None:
-            self._resting = [*self._resting[-_PLACES:], since + _REST_SECONDS]
+        if (place := self._places.pop(run_id, None)) is not None:
+            self._resting = [*self._resting[-_PLACES:], place.since + _REST_SECONDS]
             self.on_room()
 
     async def free_stale_places(self) -> None:
         """Free the places of runs that have ended, or wait, without a message to this process."""
         now = time.monotonic()
-        old = [run_id for run_id, since in self._places.items() if now - since > _ASK_SECONDS]
+        old = [run_id for run_id, place in self._places.items() if now - place.since > _ASK_SECONDS]
         if not old:
             return
         async with self._database.connection() as connection:

@@ -276,6 +276,25 @@ async def test_runs_that_are_to_have_workflows_wait_for_places(
     assert by == {"activity": 40}
 
 
+async def test_an_account_whose_calls_hold_all_places_stops_no_other(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    greedy = await new_target([webhook(f"{receiver.url}/held")], execution="workflow")
+    modest = [await new_target([webhook(receiver.url)], execution="workflow") for _ in range(3)]
+    greedy_ids = await accept(database, greedy, hand_over._PLACES + 4)
+    async with at_work() as notifier:
+        await requested(receiver, hand_over._PLACES)
+        modest_runs = [(target, run_id) for target in modest for run_id in await accept(database, target, 3)]
+        notifier.notify(QUEUED_CHANNEL)
+        views = [await ended(database, notifier, target.account_id, run_id) for target, run_id in modest_runs]
+        assert Counter(receiver.paths) == {"/held": hand_over._PLACES, "/": len(modest_runs)}
+        receiver.open.set()
+        views += [await ended(database, notifier, greedy.account_id, run_id) for run_id in greedy_ids]
+    assert {view.status for view in views} == {"completed"}
+    by = [await performers(database, run_id) for _, run_id in modest_runs]
+    assert by == [{"call": "activity"}] * len(modest_runs)
+
+
 async def test_a_place_that_comes_free_is_used_at_once(
     at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
