@@ -27,7 +27,7 @@ from workflows.messages import LEFT, OwnRun
 
 _log = logs.get(__name__)
 _PLACES = 8
-# Beyond these places, an account that holds none gets one, until the installation has this many runs in places.
+# Beyond these, an account that holds none gets one, until the installation has this many runs in places.
 _MOST_PLACES = 64
 # A freed place rests before `auto` uses it again, so that each place serves three runs a second: more
 # workflows would fill two cores and delay everything. The rest of a burst is executed by shifts.

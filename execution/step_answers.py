@@ -5,7 +5,6 @@ Each is repeatable from the record: a repeated call, even in another worker and 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -13,25 +12,17 @@ from uuid import UUID
 from database import Database, Notifier
 from engine.calls import AttemptResult, Call, failed_attempt
 from execution import clock
+from execution.child_starts import PENDING, ChildStarts
 from language.delays import write_time
 from language.step_evaluation import alert_data_of, child_input_of, key_of, keys_of, prompt_of
 from language.steps import EmitStep, RememberStep, WaitStep, WorkflowStep
 from micro_batcher import MicroBatcher
-from models.automations import run_targets
-from models.errors import Conflict, Invalid, NotFound
 from models.events import alerts
 from models.events.event_data import WorkflowAlert
-from models.runs import acceptance, child_runs, prompts, step_answers
-from models.runs.acceptance import RunRequest
+from models.runs import child_runs, prompts, step_answers
 from models.runs.child_runs import Child, Key
-from models.runs.run_bounds import TooManyRuns, UnfinishedRuns, has_room_below
-from models.runs.runs import QUEUED_CHANNEL
-from services.event_checks import ChecksWaiting, EventChecks
-from services.process_pool import PoolBusy, WorkLost
+from services.event_checks import EventChecks
 from settings import Settings
-
-_AGAIN_SECONDS = 1.0
-_PENDING = AttemptResult(None, pending=True)
 
 
 def _why_failed(child: Child) -> str:
@@ -57,10 +48,7 @@ class StepAnswers:
             settings: contain the bounds on runs.
         """
         self._database = database
-        self._notifier = notifier
-        self._checks = checks
-        self._unfinished = UnfinishedRuns(settings.max_unfinished_runs)
-        self._most_descendants = settings.max_descendants
+        self._starts = ChildStarts(database, notifier, checks, settings)
         self._children: MicroBatcher[Key, Child | None] = MicroBatcher(self._find_children, most=256)
 
     async def collect(self, run_id: UUID, call: Call, scope: Mapping[str, Any]) -> AttemptResult:
@@ -80,7 +68,7 @@ class StepAnswers:
             elif found is None and prompt:
                 await prompts.store(connection, run_id, step.id, prompt)
         if found is None:
-            return _PENDING
+            return PENDING
         asked = step.config.model_dump(include={"timeout", "on_timeout"}) | prompt
         if not found["resumed"] and step.config.on_timeout == "fail":
             return failed_attempt(
@@ -126,7 +114,7 @@ class StepAnswers:
         async with self._database.transaction() as connection:
             place = await child_runs.lock_place_below(connection, run_id)
             if place is None:
-                return _PENDING
+                return PENDING
             if child_runs.is_too_deep(place.depth):
                 return failed_attempt("chain_too_deep", child_runs.TOO_DEEP, sent)
             return AttemptResult(sent, await alerts.emit_once(connection, account_id, alert))
@@ -143,7 +131,7 @@ class StepAnswers:
         asked: dict[str, Any] = {"workflow_id": str(automation_id)}
         if child is None:
             asked["input"] = child_input_of(step.config, scope)
-            return await self._begin(account_id, run_id, key, asked)
+            return await self._starts.begin(account_id, run_id, key, asked)
         asked["run_id"] = str(child.run_id)
         if child.status == "completed" and child.size > child_runs.MAX_OUTPUT_BYTES:
             most = child_runs.MAX_OUTPUT_BYTES // 1024**2
@@ -153,55 +141,7 @@ class StepAnswers:
             return AttemptResult(asked, child.output)
         if child.status in ("failed", "cancelled"):
             return failed_attempt("child_failed", _why_failed(child), asked)
-        return _PENDING
-
-    async def _begin(
-        self, account_id: UUID, parent_run_id: UUID, key: Key, asked: dict[str, Any]
-    ) -> AttemptResult:
-        try:
-            async with self._database.connection() as connection:
-                target = await run_targets.event_target(connection, account_id, key.automation_id)
-            await self._check(target, asked["input"])
-            async with self._database.transaction() as connection:
-                place = await child_runs.lock_place_below(connection, parent_run_id)
-                if place is None:
-                    return _PENDING
-                if child_runs.is_too_deep(place.depth):
-                    message = "Workflows may run each other five deep; this one would be the sixth."
-                    return failed_attempt("workflow_too_deep", message, asked)
-                if not await has_room_below(connection, place.root_run_id, self._most_descendants):
-                    message = (
-                        f"{self._most_descendants:,} runs below the run {place.root_run_id} have not ended,"
-                        " and there may be no more: have it begin fewer at a time."
-                    )
-                    return failed_attempt("too_many_descendants", message, asked)
-                await self._unfinished.check(connection, account_id)
-                event = RunRequest(
-                    target, "workflow", asked["input"], dedupe_key=key.name, parent_run_id=parent_run_id,
-                    root_run_id=place.root_run_id, depth=place.depth,
-                )  # fmt: skip
-                [accepted] = await acceptance.accept(connection, [event])
-        except NotFound:
-            message = "There is no such workflow any more."
-            return failed_attempt("workflow_not_found", message, asked)
-        except (Conflict, TooManyRuns) as error:
-            return failed_attempt(error.code, error.message, asked)
-        except Invalid as invalid:
-            first = invalid.errors[0]
-            message = f"The workflow does not take this input: {first.pointer or '/'}: {first.message}"
-            return failed_attempt("invalid_input", message, asked)
-        if accepted.status == "cancelled":
-            message = "As many runs of the workflow as may be at a time were under way."
-            return failed_attempt("child_failed", message, asked | {"run_id": str(accepted.run_id)})
-        self._notifier.notify(QUEUED_CHANNEL)
-        return _PENDING
-
-    async def _check(self, target: run_targets.RunTarget, given: Any) -> None:
-        while True:
-            try:
-                return await self._checks.check_input(target, given, "")
-            except (ChecksWaiting, PoolBusy, WorkLost):
-                await asyncio.sleep(_AGAIN_SECONDS)
+        return PENDING
 
     async def _find_children(self, asked: list[Key]) -> list[Child | Exception | None]:
         async with self._database.connection() as connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
@@ -93,6 +93,12 @@ class ChildPosition(NamedTuple):
     root_run_id: UUID
 
 
+_LOCK_PARENTS: LiteralString = """
+select run_id, coalesce(root_run_id, run_id) as root from run_work where run_id = any(%s)
+order by run_id for key share skip locked
+"""
+
+
 async def lock_place_below(connection: Connection, parent_run_id: UUID) -> ChildPosition | None:
     """Return the place of a child of a run, and lock the run against its end until the commit.
 
@@ -106,6 +112,30 @@ async def lock_place_below(connection: Connection, parent_run_id: UUID) -> Child
     if (parent := await cursor.fetchone()) is None:
         return None
     return ChildPosition(await depth_of_next(connection, parent_run_id), parent["root"])
+
+
+async def lock_places_below(
+    connection: Connection, parent_run_ids: Collection[UUID]
+) -> tuple[dict[UUID, ChildPosition], set[UUID]]:
+    """Return the places of children of several runs, as `lock_place_below`, without waiting for a lock.
+
+    A wait could be a deadlock: a cancellation locks the runs of a family in an order of its own.
+
+    Returns:
+        The places by parent, and the parents that somebody else has locked. A parent in neither has ended.
+    """
+    cursor = await connection.execute(_LOCK_PARENTS, (list(parent_run_ids),))
+    rows = await cursor.fetchall()
+    cursor = await connection.execute(
+        "select id, depth from runs where id = any(%s)", ([row["run_id"] for row in rows],)
+    )
+    depths = {row["id"]: row["depth"] or 0 for row in await cursor.fetchall()}
+    places = {row["run_id"]: ChildPosition(1 + depths[row["run_id"]], row["root"]) for row in rows}
+    busy = set[UUID]()
+    if missing := [run_id for run_id in parent_run_ids if run_id not in places]:
+        cursor = await connection.execute("select run_id from run_work where run_id = any(%s)", (missing,))
+        busy = {row["run_id"] for row in await cursor.fetchall()}
+    return places, busy
 
 
 async def depth_of_next(connection: Connection, run_id: UUID) -> int:

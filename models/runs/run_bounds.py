@@ -79,17 +79,17 @@ class UnfinishedRuns:
         self._counted |= {one: (now, counts.get(one, 0)) for one in stale}
 
 
-async def has_room_below(connection: Connection, root_run_id: UUID, most: int) -> bool:
-    """Return whether fewer than `most` runs below a root are unfinished.
+async def count_room_below(connection: Connection, root_run_id: UUID, new: int, most: int) -> int:
+    """Count how many of `new` runs may begin below a root, so that at most `most` are unfinished there.
 
     Near the bound, a concurrent transaction below the same root waits for the commit of this one.
     """
     runs = await _count_below(connection, root_run_id, most)
-    if most - _NEAR <= runs < most:
+    if most - _NEAR <= runs + new and runs < most:
         lock = f"root {root_run_id}"
         await connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
         runs = await _count_below(connection, root_run_id, most)
-    return runs < most
+    return max(0, min(new, most - runs))
 
 
 async def _count_below(connection: Connection, root_run_id: UUID, most: int) -> int:

@@ -10,7 +10,7 @@ from database import Database
 from models.automations import run_targets
 from models.runs import child_runs
 from models.runs.acceptance import RunAcceptance, RunRequest, accept
-from models.runs.run_bounds import TooManyRuns, UnfinishedRuns, has_room_below
+from models.runs.run_bounds import TooManyRuns, UnfinishedRuns, count_room_below
 from services.ingest import accept_together
 from tests.automations.engine import NewTarget
 
@@ -56,5 +56,5 @@ async def test_runs_below_a_root_are_counted_at_every_depth(
             )
             [child] = await accept(connection, [event])
             parent_id = child.run_id
-        assert await has_room_below(connection, root.run_id, 3)
-        assert not await has_room_below(connection, root.run_id, 2)
+        room = [await count_room_below(connection, root.run_id, 2, most) for most in (5, 3, 2)]
+        assert room == [2, 1, 0]
