@@ -374,6 +374,14 @@ class Listener:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
+    @staticmethod
+    def _pass_on(handler: Callable[[str], None], payload: str) -> None:
+        try:
+            handler(payload)
+        except Exception as error:
+            # Any client of the database can notify with any payload: the others are still heard.
+            _log.error("notification_not_understood", payload=payload[:100], exc_info=error)
+
     async def _run(self, former: asyncio.Task[None] | None = None) -> None:
         if former is not None:
             await asyncio.gather(former, return_exceptions=True)
@@ -387,7 +395,7 @@ class Listener:
                     self.connected.set()
                     async for message in connection.notifies():
                         for handler in [*self._handlers[message.channel]]:
-                            handler(message.payload)
+                            self._pass_on(handler, message.payload)
             except psycopg.Error as error:
                 _log.warning("listener_reconnecting", error=str(error))
             finally:

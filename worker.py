@@ -229,8 +229,10 @@ class Parts:
         self.recorder.stopping = True
         await asyncio.gather(*(one.stop() for one in self.loops))
         # Activities under way have the same grace period as runs.
-        await asyncio.gather(polling.stop(_STOP_SECONDS), self.executor.drain(_GRACE.total_seconds()))
-        await self.executor.stop()
+        try:
+            await asyncio.gather(polling.stop(_STOP_SECONDS), self.executor.drain(_GRACE.total_seconds()))
+        finally:
+            await self.executor.stop()
 
 
 async def run(settings: Settings, prepare: Prepare | None = None) -> None:
@@ -307,8 +309,10 @@ async def work(
         # Claimed work is done even while Temporal is away; Temporal gets it later.
         for one in parts.loops:
             one.start()
-        if not is_there and await wait_until_reached(client, prepare, stop, await reaching):
-            await polling.start(stop.set)
+        if not is_there:
+            reached = asyncio.create_task(wait_until_reached(client, prepare, reaching))
+            if await _comes_before(stop, reached):
+                await polling.start(stop.set)
         if not stop.is_set():
             _log.info("worker_ready")
         await stop.wait()
@@ -317,6 +321,19 @@ async def work(
     _log.info("worker_stopped")
     if schema.done() and not schema.cancelled():
         raise StartError(schema.result(), ExitCode.DATABASE)
+
+
+async def _comes_before(stop: asyncio.Event, reached: asyncio.Task[None]) -> bool:
+    """Wait for the task, at most until `stop` is set, which cancels it; return whether it is done."""
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({reached, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if is_reached := reached.done():
+            reached.result()
+        return is_reached
+    finally:
+        reached.cancel()
+        stopped.cancel()
 
 
 def _new_workers(services: Services, parts: Parts, max_cached_workflows: int) -> Iterator[Worker]:

@@ -37,7 +37,7 @@ from models.runs import cancellation, own_runs, run_loading, setbacks
 from models.runs.cancelled_steps import record_cancelled_steps
 from models.runs.run_loading import Recorded
 from models.runs.run_writes import Change, End
-from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
+from models.runs.runs import QUEUED_CHANNEL
 from outbound.lease import LeaseLost
 from workflows.messages import (
     CANCEL_RUN,
@@ -90,7 +90,7 @@ class OwnRunActivities:
 
     async def _decide_next(self, given: OwnRun, under_way: list[CallName]) -> Todo:
         while True:
-            execution = await self._load(given)
+            execution = await self._load(given, decides=True)
             if execution is None:
                 async with self._database.connection() as connection:
                     over = await own_runs.find_end(connection, given.run_id)
@@ -152,7 +152,7 @@ class OwnRunActivities:
     async def wake_run(self, given: OwnRun) -> None:
         """Queue the run, whose timer has ended."""
         self._check(given)
-        async with self._database.connection() as connection:
+        async with database_deadline(), self._database.connection() as connection:
             queued = await own_runs.wake(connection, given.run_id)
         if queued:
             self._notifier.notify(QUEUED_CHANNEL)
@@ -166,11 +166,9 @@ class OwnRunActivities:
             of = await own_runs.find_of(connection, given.run_id, given.claim_id)
             if of is None:
                 return
-            ids = ",".join(map(str, await cancellation.cancel(connection, of.account_id, given.run_id)))
-        if ids:
-            self._notifier.notify(CANCELLED_CHANNEL, ids)
-            self._notifier.notify(FINISHED_CHANNEL, ids)
-            self._notifier.notify(QUEUED_CHANNEL)
+            ended = await cancellation.cancel(connection, of.account_id, given.run_id)
+        if ended:
+            cancellation.notify_ends(self._notifier, ended)
 
     # ---- one run
 
@@ -180,10 +178,10 @@ class OwnRunActivities:
         if run_id_of(workflow_id) != given.run_id:
             raise ApplicationError("This workflow is not the run's.", type=NOT_ITS_RUN, non_retryable=True)
 
-    async def _load(self, given: OwnRun) -> OwnExecution | None:
+    async def _load(self, given: OwnRun, *, decides: bool = False) -> OwnExecution | None:
         async with database_deadline():
             async with self._database.connection() as connection:
-                row = await own_runs.load(connection, given.run_id, given.claim_id)
+                row = await own_runs.load(connection, given.run_id, given.claim_id, decides=decides)
             if row is None:
                 return None
             version = await self._versions.load(row.of.automation_id, row.of.version)
@@ -264,7 +262,8 @@ class OwnRunActivities:
             try:
                 return self._release_if_left(given, await self._go_on(execution, []))
             except StaleProgress:
-                execution.unwritten = kept
+                # Whatever has changed the progress may have begun another call.
+                execution.unwritten, alone = kept, False
         # The record first: without it, the progress states that the call must be executed.
         if execution.unwritten and not await execution.write():
             await self._append(execution)

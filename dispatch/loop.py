@@ -76,6 +76,9 @@ class DispatchLoop(ABC):
         if self._task is not None:
             await self._task
         self._database.listener.remove(self._handlers)
+        # Another worker, or a later sweep, repeats them.
+        for chore in self._chores.values():
+            chore.cancel()
         await asyncio.gather(*self._starts, *self._chores.values(), return_exceptions=True)
 
     def on_capacity_freed(self) -> None:
@@ -138,7 +141,7 @@ class DispatchLoop(ABC):
             del self._starts[task]
             self._wake.set()
             if not task.cancelled() and (error := task.exception()):
-                _log.error("start_failed", batch_id=name, exc_info=error)
+                _log.error("start_failed", id=name, exc_info=error)
 
         task = asyncio.create_task(start, name=f"start {name}")
         self._starts[task] = asyncio.get_running_loop().time()

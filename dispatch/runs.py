@@ -102,7 +102,7 @@ class Dispatcher(DispatchLoop):
         self._others = shifts.ObservedShifts()
         self._claims = {False: 0, True: 0}
         self._claim_at = self._passed_on_at = 0.0
-        # The time of the next look for runs that need their own workflow: with a place for any, or for newcomers.
+        # When to look again for runs that need their own workflow: with a place for any, or for newcomers.
         self._own_look_at = {False: 0.0, True: 0.0}
         self._own_skipped_until = math.inf
         self._begun: Counter[UUID] = Counter()
@@ -153,7 +153,7 @@ class Dispatcher(DispatchLoop):
 
     def _published_room(self) -> int:
         fit = self._claim_gate.is_open and not (self._lag.is_too_long or self._drains or self._stopping)
-        return self._claim_gate.admission.share_of(max(0, self._executor.room)) if fit else shifts.UNFIT
+        return max(0, self._executor.room) if fit else shifts.UNFIT
 
     # ---- claiming
 
@@ -278,7 +278,6 @@ class Dispatcher(DispatchLoop):
     # ---- sweeping
 
     async def _sweep(self) -> None:
-        begun, self._begun = self._begun, Counter()
         async with self._database.connection() as connection:
             lag = self._lag.take_longest()
             await workers.sign_in(
@@ -304,8 +303,12 @@ class Dispatcher(DispatchLoop):
                 self._unknown_at = now + _UNKNOWN_SECONDS
                 if unknown := await self._executor.queue_unknown(connection):
                     _log.warning("unknown_runs_queued", runs=unknown)
-            if begun:
+            begun, self._begun = self._begun, Counter()
+            try:
                 await run_starts.add(connection, begun)
+            except AWAY:
+                self._begun.update(begun)
+                raise
             await self._look_for_lost(connection, is_first=alive.is_first)
         # In the background: very many gates take seconds, and claims must not wait for them.
         self._begin_chore("promote", self._promote(), _PROMOTE_SECONDS)

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
+from functools import partial
 from uuid import UUID
 
 import structlog
@@ -257,6 +258,8 @@ class Executor:
             claims[run.run_id] = self._claims[run.run_id] = run.claim_id
             task = asyncio.create_task(self._run(group, version, run, recorded, over, suspect=suspect))
             self._runs[run.run_id] = (run.claim_id, task)
+            # A task that is cancelled before it begins executes nothing of itself, not even its `finally`.
+            task.add_done_callback(partial(self._forget, run.run_id))
             tasks.append(task)
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         for error in ended:
@@ -304,11 +307,13 @@ class Executor:
             if is_tried:
                 await self._run_executor.run(group, version, run, recorded)
         finally:
-            if self._runs.get(run.run_id, (None, None))[1] is asyncio.current_task():
-                del self._runs[run.run_id]
             if is_tried:
                 over(run.run_id)
         return is_tried
+
+    def _forget(self, run_id: UUID, task: asyncio.Task[bool]) -> None:
+        if self._runs.get(run_id, (None, None))[1] is task:
+            del self._runs[run_id]
 
     def drop(self, run_ids: Iterable[UUID]) -> None:
         """Drop runs that have ended elsewhere: their calls under way are cancelled, and no others begin."""

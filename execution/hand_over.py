@@ -146,7 +146,7 @@ class OwnPlaces:
         """Start or continue the workflows of the chosen runs; return the runs that the shift executes."""
         claims = {run.run_id: run.claim_id for run in chosen}
         async with self._database.connection() as connection:
-            handed = await own_runs.hand_over(connection, claims)
+            handed = await own_runs.hand_over(connection, claims, always=mode == "workflow")
         given = [run for run in chosen if handed.get(run.run_id)]
         for run_id in claims.keys() - {run.run_id for run in given}:
             self.free_place(run_id)
@@ -199,7 +199,9 @@ class OwnPlaces:
     async def _start(self, group: Group, run: ClaimedRun, mode: Mode) -> ClaimedRun | None:
         """Start a run's workflow, or signal it; if that fails, return the run under another claim.
 
-        A run that only a workflow may execute is queued instead: it waits for Temporal.
+        A run that only a workflow may execute is queued instead: it waits for Temporal. If Temporal was only
+        slow, it may have started the workflow: such a run keeps its claim until it is taken up, or for long
+        enough (`own_runs.queue_untaken`).
         """
         labels = starts.RunLabels(*group.of, run.kind, run.priority, run.parent_run_id)
         try:
@@ -209,6 +211,8 @@ class OwnPlaces:
         except TEMPORAL_AWAY as error:
             _log.warning("hand_over_failed", run_id=str(run.run_id), error=repr(error))
             self._broken_until = time.monotonic() + _BREAK_SECONDS
+            if mode == "workflow" and isinstance(error, TimeoutError):
+                return None
             self.free_place(run.run_id)
             return await self._take_back(group, run, mode)
         return None

@@ -87,12 +87,13 @@ class RunExecutor:
                 return
             execution = self._executions[run.run_id] = self._execution(group, version, run, recorded)
             left = await execution.run()
-            self._failures.note(group.of.account_id, failed=False)
-            if version.trouble.may_stand:
-                await group.retry_until_available(lambda: version.prove(self._database, group.of))
             if left == "lost":
                 # The write that would have recorded its steps may have found that the run was cancelled.
                 await self._record_cancelled(execution)
+                return
+            self._failures.note(group.of.account_id, failed=False)
+            if version.trouble.may_stand:
+                await group.retry_until_available(lambda: version.prove(self._database, group.of))
         except DatabaseAway as error:
             _log.warning("run_left_to_others", run_id=str(run.run_id), error=str(error))
         except (asyncio.CancelledError, LeaseLost):

@@ -30,7 +30,7 @@ from execution.own_execution import run_id_of
 from models.errors import NotFound
 from models.runs import cancellation, own_runs
 from models.runs.own_runs import CarriedRun
-from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
+from models.runs.runs import QUEUED_CHANNEL
 from temporal.client import TEMPORAL_AWAY
 from temporal.starts import run_workflow_id
 from workflows.messages import AUTOMATION_RUN, LEFT, LOOK
@@ -43,7 +43,7 @@ _PAGE = 200
 # A workflow that was just started may not be listed yet, and neither may one that is about to close.
 _YOUNGEST = timedelta(seconds=20)
 _UNKNOWN = timedelta(seconds=60)
-_LOOK_AGAIN_SECONDS = 30.0
+_LOOK_AGAIN_SECONDS = 2.0
 # The number of workflows that are signalled to leave at a time.
 _LEAVING = 200
 _ENDED_BY_PEOPLE = (WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.CANCELED)
@@ -74,10 +74,11 @@ class WorkflowWatch:
             return
         self._reach_at = now + _REACH_SECONDS
         try:
-            await self._client.workflow_service.describe_namespace(
-                DescribeNamespaceRequest(namespace=self._client.namespace),
-                timeout=timedelta(seconds=_REACH_SECONDS),
-            )
+            # The first request connects, which has a longer timeout of its own.
+            async with asyncio.timeout(_REACH_SECONDS):
+                await self._client.workflow_service.describe_namespace(
+                    DescribeNamespaceRequest(namespace=self._client.namespace)
+                )
         except TEMPORAL_AWAY as error:
             _log.info("temporal_not_reached", error=repr(error))
             metrics.AWAY.add(_REACH_SECONDS, "temporal")
@@ -173,9 +174,7 @@ class WorkflowWatch:
                 return
         if ended:
             _log.warning("run_cancelled_in_temporal", run_id=str(seen.run_id))
-            ids = ",".join(map(str, ended))
-            self._notifier.notify(CANCELLED_CHANNEL, ids)
-            self._notifier.notify(FINISHED_CHANNEL, ids)
+            cancellation.notify_ends(self._notifier, ended)
 
     async def _queue(self, seen: CarriedRun) -> None:
         async with self._database.connection() as connection:

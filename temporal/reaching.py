@@ -1,9 +1,8 @@
-"""The way of a worker to Temporal: it is tried until the server is there, and has what we need."""
+"""Connect a worker to Temporal: try until the server answers and has our Schedules."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 
 from temporalio.client import Client
@@ -38,14 +37,12 @@ async def reach(client: Client, prepare: Prepare | None) -> str | None:
 
 
 async def wait_until_reached(
-    client: Client, prepare: Prepare | None, stop: asyncio.Event, away: str | None
-) -> bool:
-    """Try until Temporal is there, at growing intervals; return whether it was before `stop` was set."""
+    client: Client, prepare: Prepare | None, reaching: Awaitable[str | None]
+) -> None:
+    """Try until Temporal is there, at growing intervals; `reaching` is the first try."""
     pause, address = _FIRST_PAUSE_SECONDS, client.service_client.config.target_host
-    while away is not None and not stop.is_set():
+    while (away := await reaching) is not None:
         _log.warning("waits_for_temporal", address=address, reason=away, again_seconds=pause)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), pause)
+        await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-        away = await reach(client, prepare)
-    return away is None
+        reaching = reach(client, prepare)

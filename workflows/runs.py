@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -110,7 +111,8 @@ class AutomationRun:
             if not self._at_work and not self._offered and workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(self._given)
             for call in todo.calls:
-                alone = len(todo.calls) == 1 and not self._at_work
+                # Where something waits, its end may begin another call beside this one.
+                alone = len(todo.calls) == 1 and not self._at_work and todo.seconds is None
                 self._at_work[asyncio.create_task(self._perform(call, alone))] = call
             todo = await self._next(todo)
 
@@ -123,9 +125,7 @@ class AutomationRun:
             return await self._decide()
         if todo.seconds is not None and todo.seconds > policies.LONGEST_NAP_SECONDS:
             # The run is queued, and claimed like any other; the worker that claims it sends a signal.
-            await workflow.execute_local_activity(
-                WAKE_RUN, self._given, start_to_close_timeout=policies.SHORT, retry_policy=policies.FOR_EVER
-            )
+            await self._do_locally(WAKE_RUN, [self._given])
             return Todo([], over="elsewhere")
         return await self._decide()
 
@@ -150,7 +150,10 @@ class AutomationRun:
             # A result under an old claim does not apply to the next claim, which may have come meanwhile.
             given, told = task.result()
             follows = told if given == self._given else None
-        return None if follows is None else self._take(follows)
+        if follows is None or (self._at_work and workflow.patched("decides-beside-others")):
+            # What follows was decided before the calls that are under way began; it may name them again.
+            return None
+        return self._take(follows)
 
     async def _sleep(self, seconds: float | None, what: str) -> bool:
         """Sleep at most this long; return whether a signal came first."""
@@ -176,12 +179,16 @@ class AutomationRun:
         return self._take(await self._ask(self._given))
 
     async def _ask(self, given: OwnRun) -> Todo:
+        return await self._do_locally(DECIDE_NEXT, [given, list(self._at_work.values())], Todo)
+
+    async def _do_locally(self, name: str, args: list[Any], result_type: type[Any] | None = None) -> Any:
+        """Execute a local activity until it succeeds; between its attempts it occupies no slot."""
         while True:
             try:
                 return await workflow.execute_local_activity(
-                    DECIDE_NEXT,
-                    args=[given, list(self._at_work.values())],
-                    result_type=Todo,
+                    name,
+                    args=args,
+                    result_type=result_type,
                     start_to_close_timeout=policies.DECIDE,
                     retry_policy=policies.ONCE,
                 )

@@ -17,7 +17,7 @@ from psycopg.types.json import Json
 from database import Connection
 from language.records import INLINE_BYTES
 from models.priorities import ALONE
-from models.runs.run_work import ClaimedRun, VersionRef
+from models.runs.run_work import LOCKED_CLAIMS, ClaimedRun, VersionRef
 from tracing import Origin
 
 WORKFLOW = UUID(int=0)
@@ -31,19 +31,26 @@ _LEAST_WAIT_SECONDS = 60
 _PAGE = 100
 
 
-async def hand_over(connection: Connection, claims: Mapping[UUID, UUID]) -> dict[UUID, bool]:
+async def hand_over(
+    connection: Connection, claims: Mapping[UUID, UUID], *, always: bool = False
+) -> dict[UUID, bool]:
     """Hand claimed runs to workflows of their own, except those that no workflow took up the last time.
+
+    Args:
+        connection: outside a transaction.
+        claims: the runs with their claims.
+        always: whether those too are handed over, because only workflows may carry them.
 
     Returns:
         The runs that were still the caller's, each with whether it was handed over.
     """
     cursor = await connection.execute(
-        "update run_work w set carrier = case when w.handed_at is null then %s else w.carrier end,"
-        " handed_at = case when w.handed_at is null then clock_timestamp() end"
-        " from unnest(%s::uuid[], %s::uuid[]) as n (run_id, claim_id)"
-        " where w.run_id = n.run_id and w.claim_id = n.claim_id"
+        "update run_work w set"
+        " carrier = case when w.handed_at is null or n.always then %s else w.carrier end,"
+        " handed_at = case when w.handed_at is null or n.always then clock_timestamp() end"
+        f" from {LOCKED_CLAIMS}, (select %s::boolean as always) n where w.run_id = locked.run_id"
         " returning w.run_id, w.handed_at is not null as given",
-        (WORKFLOW, list(claims), list(claims.values())),
+        (WORKFLOW, list(claims), list(claims.values()), always),
     )
     return {row["run_id"]: row["given"] for row in await cursor.fetchall()}
 
@@ -53,8 +60,7 @@ async def take_back(connection: Connection, run_id: UUID, claim_id: UUID, shift_
 
     Returns:
         The new `claim_id`, which fences off a workflow that was reached after all; None if the workflow has
-        taken
-        the run up.
+        taken the run up.
     """
     cursor = await connection.execute(
         "update run_work set carrier = %s, handed_at = null, claim_id = gen_random_uuid()"
@@ -70,8 +76,7 @@ async def put_back(connection: Connection, claims: Mapping[UUID, UUID]) -> None:
     await connection.execute(
         "update run_work w set status = 'queued', carrier = null, handed_at = null, claim_id = null,"
         " own = true, available_at = clock_timestamp()"
-        " from unnest(%s::uuid[], %s::uuid[]) as n (run_id, claim_id)"
-        " where w.run_id = n.run_id and w.claim_id = n.claim_id"
+        f" from {LOCKED_CLAIMS} where w.run_id = locked.run_id"
         " and (w.carrier <> %s or w.handed_at is not null)",
         (list(claims), list(claims.values()), WORKFLOW),
     )
@@ -103,13 +108,26 @@ where w.run_id = %(run)s and r.id = %(run)s and w.claim_id = %(claim)s and w.car
 """
 
 
-async def load(connection: Connection, run_id: UUID, claim_id: UUID) -> OwnRow | None:
-    """Read a run for its workflow, and record that it was taken up; None if it has another carrier."""
+async def load(
+    connection: Connection, run_id: UUID, claim_id: UUID, *, decides: bool = False
+) -> OwnRow | None:
+    """Read a run for its workflow, and record that it was taken up.
+
+    Args:
+        connection: outside a transaction.
+        run_id: the run.
+        claim_id: the claim of its workflow.
+        decides: whether its answers are read next, so that it need not be woken for those that are there.
+
+    Returns:
+        None if the run has another carrier.
+    """
     mine = {"run": run_id, "claim": claim_id, "workflow": WORKFLOW, "inline": INLINE_BYTES}
     await connection.execute(
-        "update run_work set handed_at = null"
-        " where run_id = %(run)s and claim_id = %(claim)s and handed_at is not null",
-        mine,
+        "update run_work set handed_at = null, woken = woken and not %(decides)s"
+        " where run_id = %(run)s and claim_id = %(claim)s"
+        " and (handed_at is not null or woken and %(decides)s)",
+        {**mine, "decides": decides},
     )
     cursor = await connection.execute(_LOAD, mine)
     row = await cursor.fetchone()
@@ -177,10 +195,13 @@ async def find_of(connection: Connection, run_id: UUID, claim_id: UUID) -> Versi
 
 
 async def wake(connection: Connection, run_id: UUID) -> bool:
-    """Queue a run whose timer has ended; return whether it was still waiting."""
+    """Queue a run whose timer has ended; return whether it was still waiting.
+
+    A difference of clocks that is too small to be measured ends a timer early.
+    """
     cursor = await connection.execute(
         "update run_work set status = 'queued', available_at = clock_timestamp(), wake_at = null"
-        " where run_id = %s and status = 'waiting' and wake_at <= clock_timestamp()",
+        " where run_id = %s and status = 'waiting' and wake_at <= clock_timestamp() + interval '1 second'",
         (run_id,),
     )
     return bool(cursor.rowcount)

@@ -200,6 +200,12 @@ class Claim:
         return sum(map(len, self.groups.values()))
 
 
+LOCKED_CLAIMS: LiteralString = """
+(select w.run_id from unnest(%s::uuid[], %s::uuid[]) as n (run_id, claim_id)
+  join run_work w on w.run_id = n.run_id and w.claim_id = n.claim_id order by w.run_id for update of w) locked
+"""
+"""Runs by their claims, locked in order, so that two statements that change the same runs cannot deadlock."""
+
 # A session counts the rows that it reads of an index over several statements, so the count is taken before
 # and after. The join returns a row even if the claim returns none.
 _ROWS_READ: LiteralString = "pg_stat_get_xact_tuples_returned('ix_run_work_queued'::regclass)"

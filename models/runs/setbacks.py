@@ -12,6 +12,7 @@ from sqlalchemy import JSON, Column, DateTime, ForeignKey
 from sqlmodel import Field, SQLModel
 
 from database import Connection
+from models.runs.run_work import LOCKED_CLAIMS
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 60, 3600
 _PATIENCE = timedelta(hours=24)
@@ -147,9 +148,8 @@ async def put_aside(
     await connection.execute(
         "update run_work w set status = 'queued', carrier = null, claim_id = null, wake_at = null,"
         " available_at = v.aside_until"
-        " from versions_aside v, unnest(%s::uuid[], %s::uuid[]) as n (run_id, claim_id)"
-        " where v.automation_id = %s and v.version = %s"
-        " and w.run_id = n.run_id and w.claim_id = n.claim_id",
+        f" from versions_aside v, {LOCKED_CLAIMS}"
+        " where v.automation_id = %s and v.version = %s and w.run_id = locked.run_id",
         (list(claims), list(claims.values()), automation_id, version),
     )
 

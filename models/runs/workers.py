@@ -40,7 +40,7 @@ class LiveWorkers(NamedTuple):
     """The live workers, as one of them sees them.
 
     Attributes:
-        number: the number of live workers.
+        number: the number of live workers that claim.
         is_first: whether this worker is the first: the first does the work that must be done only once.
         leads: whether it is the first of those that reach Temporal: that one does such work with Temporal.
     """
@@ -75,9 +75,10 @@ async def sign_out(connection: Connection, worker_id: UUID) -> None:
 
 
 async def count_alive(connection: Connection) -> int:
-    """Return the number of workers that were alive within the last 15 seconds."""
+    """Return the number of workers that claim and were alive within the last 15 seconds."""
     cursor = await connection.execute(
-        "select count(*)::int as n from workers where seen_at > now() - make_interval(secs => %s)",
+        "select count(*)::int as n from workers"
+        " where not halted and seen_at > now() - make_interval(secs => %s)",
         (_ALIVE_SECONDS,),
     )
     row = await cursor.fetchone()
@@ -85,9 +86,9 @@ async def count_alive(connection: Connection) -> int:
 
 
 async def find_alive(connection: Connection, worker_id: UUID) -> LiveWorkers:
-    """Return the number of live workers, and whether this one is the first of them."""
+    """Return the number of live workers that claim, and whether this one is the first of them."""
     cursor = await connection.execute(
-        "select count(*)::int as number,"
+        "select count(*) filter (where not halted)::int as number,"
         " coalesce((array_agg(id order by id))[1] = %(me)s, false) as is_first,"
         " coalesce((array_agg(id order by id) filter (where reaches_temporal))[1] = %(me)s, false) as leads"
         " from workers where seen_at > now() - make_interval(secs => %(seconds)s)",

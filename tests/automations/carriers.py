@@ -35,6 +35,7 @@ MOST_ATTEMPTS = 3
 MANY_ITEMS = 25
 """More than are seen one by one in a workflow."""
 _SECONDS = {1: 0.05, 60: 0.3, 3600: 2.1}
+_SLOW_SECONDS = 0.6
 """How long a wait of so many seconds takes here: within its activity, as a nap, and parked."""
 # Ids and times differ from run to run; numbers of ports do not.
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{32}\b")
@@ -101,6 +102,9 @@ class Luck:
         _, path = place_of(request.path)
         luck = zlib.crc32(path.encode()) % 10
         status = 404 if luck == 0 else 503 if luck == 1 or (luck < 4 and self._asked[call_id] == 1) else 200
+        if luck == 5:
+            # While it is asked, waits of other steps end.
+            await asyncio.sleep(_SLOW_SECONDS)
         filler = "x" * (70_000 if luck == 9 else 10)
         return web.json_response({"luck": luck, "filler": filler}, status=status, headers={"Date": "-"})
 

@@ -8,8 +8,9 @@ import pytest
 
 from database import Database
 from execution import clock
+from execution.hand_over import OwnPlaces
 from tests.automations.engine import NewTarget, Work, accept, ended
-from tests.automations.own_runs import delay
+from tests.automations.own_runs import delay, performers
 
 _HOUR = timedelta(hours=1)
 
@@ -30,18 +31,41 @@ async def test_a_delay_is_as_long_where_the_clock_is_another(
     monkeypatch: pytest.MonkeyPatch,
     off: timedelta,
 ) -> None:
-    class Other:
-        @staticmethod
-        def now(zone: tzinfo) -> datetime:
-            return datetime.now(zone) + off
-
-    monkeypatch.setattr(clock, "datetime", Other)
+    set_clock(monkeypatch, off)
     target = await new_target([delay(3)])
     async with at_work() as notifier:
         [run_id] = await accept(database, target)
         view = await ended(database, notifier, target.account_id, run_id)
     assert view.started_at is not None and view.completed_at is not None
     assert timedelta(seconds=2.5) < view.completed_at - view.started_at < _HOUR
+
+
+@pytest.mark.executions("workflow")
+@pytest.mark.usefixtures("agreed")
+async def test_a_timer_that_ends_a_little_early_is_not_taken_for_late(
+    at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clocks differ by too little for it to be noticed."""
+    preferred: list[bool] = []
+    monkeypatch.setattr(OwnPlaces, "prefer_shift", lambda _: preferred.append(True))
+    set_clock(monkeypatch, timedelta(seconds=0.6))
+    target = await new_target([delay(4)])
+    async with at_work() as notifier:
+        [run_id] = await accept(database, target)
+        assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+    assert not preferred
+    assert await performers(database, run_id) == {"wait": "activity"}
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, off: timedelta) -> None:
+    """Set the worker's clock this far from the database's."""
+
+    class Other:
+        @staticmethod
+        def now(zone: tzinfo) -> datetime:
+            return datetime.now(zone) + off
+
+    monkeypatch.setattr(clock, "datetime", Other)
 
 
 @pytest.mark.usefixtures("agreed")

@@ -326,6 +326,41 @@ async def test_a_run_that_has_waited_long_for_a_place_is_found_beside_others_of_
         await ended(database, notifier, target.account_id, accepted.run_id)
 
 
+async def test_runs_that_are_to_have_workflows_get_them_from_a_server_that_is_slow(
+    at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has started each, and its answer comes too late."""
+    start_run = starts.start_run
+
+    async def start_late(client: Client, run: OwnRun, labels: starts.RunLabels) -> None:
+        await start_run(client, run, labels)
+        raise TimeoutError
+
+    monkeypatch.setattr(starts, "start_run", start_late)
+    target = await new_target([transform("end", "'done'")], execution="workflow")
+    run_ids = await accept(database, target, 3)
+    async with at_work() as notifier:
+        for run_id in run_ids:
+            assert (await ended(database, notifier, target.account_id, run_id)).output == "done"
+            assert await performers(database, run_id) == {"end": "activity"}
+
+
+async def test_a_run_that_only_a_workflow_is_to_have_is_handed_over_again_when_nothing_took_it_up(
+    at_work: Work, database: Database, new_target: NewTarget
+) -> None:
+    target = await new_target([transform("end", "'done'")], execution="workflow")
+    [run_id] = await accept(database, target)
+    async with database.connection() as connection:
+        await connection.execute(
+            "update run_work set status = 'running', carrier = %s, claim_id = gen_random_uuid(),"
+            " begun = true, handed_at = now() - make_interval(secs => %s) where run_id = %s",
+            (own_runs.WORKFLOW, own_runs.UNTAKEN_SECONDS, run_id),
+        )
+    async with at_work() as notifier:
+        assert (await ended(database, notifier, target.account_id, run_id)).output == "done"
+    assert await performers(database, run_id) == {"end": "activity"}
+
+
 async def test_a_run_that_only_a_workflow_is_to_have_waits_for_temporal(
     open_settings: Settings, database: Database, keyring: Keyring, new_target: NewTarget, receiver: Endpoint
 ) -> None:

@@ -35,11 +35,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from aiohttp import web
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
 from database import Database
 from execution import own_execution
+from models.runs import resumption
 from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
@@ -58,7 +60,7 @@ from tests.automations.engine import (
     working,
 )
 from tests.automations.faults import Do, without_replies
-from tests.automations.own_runs import Handle, delay, is_cancelled, performers, reset, timers
+from tests.automations.own_runs import Handle, approval, delay, is_cancelled, performers, reset, timers
 
 EXECUTION = "workflow"
 pytestmark = pytest.mark.usefixtures("quick_watch")
@@ -102,6 +104,39 @@ async def test_two_copies_of_each_activity_come_to_what_one_does(
     assert set(activities) >= {"perform_step"}
     times = ids_of(receiver)
     assert len(times) == 36 and max(times.values()) <= 2
+
+
+async def test_a_call_that_a_wake_begins_first_is_made_once(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    """The end of the call before it names it too, and Temporal hears of that end only afterwards."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/first":
+            async with database.transaction() as connection:
+                await resumption.resume(connection, run_id, "approval", {})
+        else:
+            # Until whatever follows from the end of the first has had its time.
+            await asyncio.sleep(1)
+        return web.json_response({})
+
+    async def late(given: ExecuteActivityInput, do: Do) -> Any:
+        result = await do()
+        if given.fn.__name__ == "perform_step" and receiver.paths == ["/first"]:
+            await requested(receiver, 2)
+        return result
+
+    receiver.handler = answer
+    steps = [
+        webhook(f"{receiver.url}/first", "first"),
+        approval(),
+        webhook(f"{receiver.url}/second", "second"),
+    ]
+    target = await new_target(steps)
+    [run_id] = await accept(database, target)
+    async with at_work(late) as notifier:
+        assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+    assert receiver.paths == ["/first", "/second"]
 
 
 async def test_a_start_whose_reply_is_lost_has_its_run_done_once(
@@ -199,12 +234,18 @@ async def is_taken_up(database: Database, run_id: UUID) -> bool:
         return bool(cursor.rowcount)
 
 
+@pytest.mark.parametrize("seconds", [0.5, 3])
 async def test_a_database_that_does_not_answer_holds_no_workflow_task(
-    at_work: Work, client: Client, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch
+    at_work: Work,
+    client: Client,
+    database: Database,
+    new_target: NewTarget,
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
 ) -> None:
     """The workflow waits for it by timers of its own, and its worker does other things."""
     monkeypatch.setattr(own_execution, "_DATABASE_SECONDS", 0.3)
-    target = await new_target([delay(0.5), transform("end", "'done'")])
+    target = await new_target([delay(seconds), transform("end", "'done'")])
     [run_id] = await accept(database, target)
     async with at_work() as notifier:
         notifier.notify(QUEUED_CHANNEL)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
+import structlog
 
 import worker
 from database import Database
+from execution import workflow_watch
+from execution.workflow_watch import WorkflowWatch
 from sealing import Keyring
 from settings import ExitCode, Settings, StartError
 from temporal import reaching
@@ -47,6 +51,34 @@ async def forwarded(port: int, address: str) -> AsyncGenerator[None]:
 
     async with await asyncio.start_server(forward, "127.0.0.1", port):
         yield
+
+
+@asynccontextmanager
+async def hanging() -> AsyncGenerator[str]:
+    """A server that takes connections and answers nothing; give its address."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def keep(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+
+    async with await asyncio.start_server(keep, "127.0.0.1", 0) as server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for writer in writers:
+            writer.close()
+
+
+async def test_a_server_that_hangs_is_noted_as_away(
+    open_settings: Settings, database: Database, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow_watch, "_REACH_SECONDS", 0.2)
+    unused: Any = None
+    async with hanging() as address:
+        settings = open_settings.model_copy(update={"temporal_address": address})
+        watch = WorkflowWatch(database, await connect(settings, keyring, lazy=True), unused)
+        with structlog.testing.capture_logs() as logged:
+            await watch.reach_temporal()
+    assert [entry["event"] for entry in logged] == ["temporal_not_reached"]
+    assert not watch.reaches_temporal
 
 
 @pytest.mark.usefixtures("short_periods", "nothing_waits")
@@ -101,20 +133,19 @@ async def test_runs_go_by_shift_while_a_server_hangs(
     new_target: NewTarget,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """And the worker ends when it is told to, though that server still hangs."""
     monkeypatch.setattr(worker, "_FIRST_REACH_SECONDS", 0.1)
-    answers = asyncio.Event()
-
-    async def prepare() -> None:
-        await answers.wait()
-
-    client = await connect(open_settings, keyring, lazy=True)
     target = await new_target([transform("sum", "`1`")], execution="shift")
-    async with working(open_settings, client, database, keyring, prepare=prepare) as notifier:
-        try:
+    async with hanging() as address:
+        settings = open_settings.model_copy(update={"temporal_address": address})
+        client = await connect(settings, keyring, lazy=True)
+        async with AsyncExitStack() as stack:
+            notifier = await stack.enter_async_context(working(settings, client, database, keyring))
             [run_id] = await accept(database, target)
             assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
-        finally:
-            answers.set()
+            # A request to a server that hangs takes half a minute.
+            async with asyncio.timeout(10):
+                await stack.aclose()
 
 
 async def test_a_server_that_refuses_what_it_lacks_is_asked_again(

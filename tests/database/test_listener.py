@@ -83,3 +83,15 @@ async def test_sessions_have_their_parameters_without_those_of_the_connection(da
         "synchronous_commit": ("off", "session"),
         "TimeZone": ("UTC", "session"),
     }
+
+
+async def test_a_handler_that_fails_stops_no_other(heard: Database) -> None:
+    """Whoever may connect to the database may notify with anything."""
+    told: list[str] = []
+    heard.listener.add({"a": lambda payload: print(int(payload))})
+    heard.listener.add({"a": told.append})
+    heard.listener.start()
+    await heard.listener.connected.wait()
+    for payload in ("no number", "1"):
+        await notify(heard, "a", payload)
+    await eventually(lambda: told == ["no number", "1"])
