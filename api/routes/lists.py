@@ -22,6 +22,7 @@ from api.schemas.target_bodies import (
     TargetsDeleted,
     answer_targets,
     changing,
+    importing,
     invalid_of,
     takes_targets,
     texts_of,
@@ -204,7 +205,7 @@ async def import_targets(
     async with services.database.connection() as connection:
         type = (await lists.get(connection, caller.account_id, id)).type
     given = await file.open(services, caller, type)
-    async with buffer_to_disk(given.read_batches()) as batches, changing(services, caller) as connection:
+    async with buffer_to_disk(given.read_batches()) as batches, importing(services, caller) as connection:
         targets = given.targets_of(batches)
         added = await lists.import_targets(connection, actor(request, caller), id, targets)
     return show_import(given, added)

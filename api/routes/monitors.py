@@ -22,6 +22,7 @@ from api.schemas.target_bodies import (
     TargetsDeleted,
     answer_targets,
     changing,
+    importing,
     invalid_of,
     takes_targets,
     texts_of,
@@ -220,7 +221,7 @@ async def import_monitor_targets(
     async with services.database.connection() as connection:
         type = (await _get(connection, services, caller, id)).monitor_type
     given = await file.open(services, caller, type)
-    async with buffer_to_disk(given.read_batches()) as batches, changing(services, caller) as connection:
+    async with buffer_to_disk(given.read_batches()) as batches, importing(services, caller) as connection:
         locked = await monitors.lock(connection, caller.account_id, id)
         require_own_targets(locked)
         who, targets = actor(request, caller), given.targets_of(batches)

@@ -24,6 +24,7 @@ MAX_IN_REQUEST = 10_000
 _MAX_BODY_BYTES = 4 * 1024 * 1024
 _MOST_ERRORS = 100
 _CHUNK = 2_000
+_IMPORTING = "targets of files"
 
 Texts = Annotated[list[str], Field(max_length=MAX_IN_REQUEST, fail_fast=True)]
 
@@ -125,6 +126,17 @@ async def changing(services: Services, caller: Caller) -> AsyncGenerator[Connect
     The requests of an account wait here for their turn, without holding a connection each.
     """
     async with services.locks.hold(caller.account_id), services.database.transaction() as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def importing(services: Services, caller: Caller) -> AsyncGenerator[Connection]:
+    """Do as `changing`, for the targets of one file at a time, so files leave connections to others."""
+    async with (
+        services.locks.hold(caller.account_id),
+        services.locks.hold(_IMPORTING),
+        services.database.transaction() as connection,
+    ):
         yield connection
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from models import owned_targets
 from tests.api_server import Api, Person
 from tests.lists.making import create as create_list
 from tests.monitors.asking import create as create_monitor
+from tests.stacks import eventually
 
 KINDS = ("lists", "monitors")
 
@@ -145,3 +147,32 @@ async def test_a_monitor_that_watches_a_list_takes_no_file(api: Api) -> None:
     path = await new(person, "monitors", data_source_ref=listed["id"], data_source_type="list")
     response = await send(person, path, "email\nada@example.com\n")
     assert (response.status_code, response.json()["code"]) == (409, "targets_in_list")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_files_of_many_accounts_leave_connections_to_others(
+    api: Api, database: Database, kind: str
+) -> None:
+    """Each file is stored in one transaction, which takes seconds for a large one."""
+    people = [await api.person() for _ in range(12)]
+    paths = [await new(person, kind) for person in people]
+    async with asyncio.TaskGroup() as tasks, database.transaction() as connection:
+        await connection.execute(f"lock table {kind} in share row exclusive mode")  # pyright: ignore[reportArgumentType]
+        imports = [
+            tasks.create_task(import_file(person, path, "email\nada@example.com\n"))
+            for person, path in zip(people, paths, strict=True)
+        ]
+        await eventually(lambda: count_waiting(database), what="a file waits for the lock")
+        answers = [await person.key.get(path) for person, path in zip(people, paths, strict=True)]
+    assert {answer.status_code for answer in answers} == {200}
+    assert [done.result()["added"] for done in imports] == [1] * len(people)
+
+
+async def count_waiting(database: Database) -> bool:
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select count(*) as n from pg_locks where not granted and database ="
+            " (select oid from pg_database where datname = current_database())"
+        )
+        row = await cursor.fetchone()
+    return bool(row and row["n"])
