@@ -22,7 +22,7 @@ from temporal.client import TEMPORAL_AWAY
 from temporal.due_schedules import DueSchedules
 
 _log = logs.get(__name__)
-_TOLD_AT_ONCE = 16
+_UPDATED_AT_ONCE = 16
 # The Schedule of a row acts first; a sweep finds what it has missed.
 _LATE_SECONDS, _ACCEPTED_AT_ONCE = 30, 100
 _PAUSE = 0.025
@@ -64,6 +64,8 @@ class ScheduleDispatcher(DispatchLoop):
         """
         super().__init__(database, {CHANGED_CHANNEL: self._on_notification}, "schedule dispatcher")
         self._client = client
+        # Each waits for Temporal in a transaction: together they could hold every connection of the worker.
+        self._asking = asyncio.Lock()
         of_monitors, of_workflows = SCHEDULED
         self._kinds = (
             _Scheduled(*of_monitors, monitors.accept_due_run, cleanup.purge_deleted),
@@ -75,10 +77,10 @@ class ScheduleDispatcher(DispatchLoop):
             return float("inf")
         for kind in self._kinds:
             async with self._database.connection() as connection:
-                unscheduled = await kind.table.find_unscheduled(connection, _TOLD_AT_ONCE)
+                unscheduled = await kind.table.find_unscheduled(connection, _UPDATED_AT_ONCE)
             if unscheduled:
                 self._begin_chore(
-                    f"schedule {kind.table.name}", self._tell(kind, unscheduled), ASK_SECONDS * 2
+                    f"schedule {kind.table.name}", self._update(kind, unscheduled), ASK_SECONDS * 2
                 )
         await asyncio.sleep(_PAUSE)
         return float("inf")
@@ -97,29 +99,29 @@ class ScheduleDispatcher(DispatchLoop):
             if gone:
                 self._begin_chore(f"remove {kind.table.name}", self._remove(kind, gone), _LONG_SECONDS)
 
-    async def _tell(self, kind: _Scheduled, ids: list[UUID]) -> None:
+    async def _update(self, kind: _Scheduled, ids: list[UUID]) -> None:
         """Update Schedules to the due times of their rows, in parallel; failed ones are updated later."""
-        async with self._database.transaction() as connection:
+        async with self._asking, self._database.transaction() as connection:
             due = await kind.table.lock_schedules(connection, ids)
-            outcomes = await asyncio.gather(*(self._tell_one(kind, one) for one in due))
-            told = [one for one, error in zip(due, outcomes, strict=True) if error is None]
-            changing = await kind.table.mark_scheduled(connection, told)
+            outcomes = await asyncio.gather(*(self._update_one(kind, one) for one in due))
+            updated = [one for one, error in zip(due, outcomes, strict=True) if error is None]
+            changing = await kind.table.mark_scheduled(connection, updated)
         for one in changing:  # separately, so that waiting for one row does not delay another
             async with self._database.connection() as connection:
                 await kind.table.mark_changed(connection, one)
         if errors := [error for error in outcomes if error is not None]:
             _log.warning(
-                "schedules_not_told", table=kind.table.name, count=len(errors), error=repr(errors[0])
+                "schedules_not_updated", table=kind.table.name, count=len(errors), error=repr(errors[0])
             )
         # Another worker has the rest: an immediate retry would become a busy loop.
-        if told:
+        if updated:
             self._wake.set()
 
-    async def _tell_one(self, kind: _Scheduled, due: Due) -> Exception | None:
+    async def _update_one(self, kind: _Scheduled, due: Due) -> Exception | None:
         """Update one Schedule; return the error if Temporal is away."""
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                await kind.schedules.tell(self._client, *due)
+                await kind.schedules.update(self._client, *due)
         except TEMPORAL_AWAY as error:
             return error
         return None
@@ -127,7 +129,7 @@ class ScheduleDispatcher(DispatchLoop):
     async def _remove(self, kind: _Scheduled, ids: list[UUID]) -> None:
         """Delete the Schedules and the rest of rows that are gone."""
         for id in ids:
-            async with self._database.transaction() as connection:
+            async with self._asking, self._database.transaction() as connection:
                 # A worker that updates it at this moment, after it read the row, would create it anew.
                 if not await kind.table.try_to_lock(connection, [id]):
                     continue

@@ -50,20 +50,36 @@ class DueSchedules:
     workflow: str
     workflow_prefix: str
 
-    async def tell(self, client: Client, id: UUID, account_id: UUID, at: datetime | None) -> None:
+    async def update(
+        self, client: Client, id: UUID, account_id: UUID, at: datetime | None, is_known: bool
+    ) -> None:
         """Create or update the Schedule of a row with its due time; without a time it is paused.
+
+        Args:
+            client: of the server.
+            id: the row.
+            account_id: its owner.
+            at: the time.
+            is_known: whether it probably has a Schedule: then one request less is made.
 
         Raises:
             temporalio.service.RPCError: the server is away.
         """
         schedule, schedule_id = self._schedule(id, at), f"{self.prefix}{id}"
+        handle = client.get_schedule_handle(schedule_id)
+        if is_known:
+            try:
+                return await handle.update(lambda _: ScheduleUpdate(schedule))
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
         attributes = TypedSearchAttributes(
             [SearchAttributePair(ACCOUNT, str(account_id)), SearchAttributePair(KIND, self.kind)]
         )
         try:
             await client.create_schedule(schedule_id, schedule, search_attributes=attributes)
         except ScheduleAlreadyRunningError:
-            await client.get_schedule_handle(schedule_id).update(lambda _: ScheduleUpdate(schedule))
+            await handle.update(lambda _: ScheduleUpdate(schedule))
 
     async def remove(self, client: Client, id: UUID) -> None:
         """Delete the Schedule of a row, if there is one."""

@@ -19,11 +19,15 @@ _SCHEDULING = 0x5C4ED
 
 
 class Due(NamedTuple):
-    """The next time at which a row is due, and its account; None while it is paused."""
+    """The next time at which a row is due, and its account; None while it is paused.
+
+    `is_known`: whether it got a Schedule before.
+    """
 
     id: UUID
     account_id: UUID
     at: datetime | None
+    is_known: bool
 
 
 @dataclass(frozen=True)
@@ -41,25 +45,36 @@ class ScheduledTable:
     gone: LiteralString
 
     async def find_due(self, connection: Connection, *, seconds_late: int = 0, limit: int) -> list[UUID]:
-        """Return rows that have been due for this long but were not started, the oldest first."""
-        return await self._find(
+        """Return rows that have been due for this long but were not started, those of each account in turn.
+
+        A row is due at once if its Schedule has another time.
+        """
+        return await self._find_in_turn(
             connection,
-            "next_run_at <= statement_timestamp() - make_interval(secs => %s) order by next_run_at limit %s",
+            "next_run_at <= statement_timestamp() and (scheduled_for is distinct from next_run_at"
+            " or next_run_at <= statement_timestamp() - make_interval(secs => %s))",
             seconds_late,
             limit,
         )
 
     async def find_unscheduled(self, connection: Connection, limit: int) -> list[UUID]:
-        """Return rows whose Schedule does not have their next time yet."""
-        return await self._find(
-            connection,
-            f"scheduled_for is distinct from next_run_at and not ({self.gone}) order by {self.key} limit %s",
-            limit,
+        """Return rows whose Schedule does not have their next time yet, those of each account in turn."""
+        return await self._find_in_turn(
+            connection, f"scheduled_for is distinct from next_run_at and not ({self.gone})", limit
         )
 
     async def find_gone(self, connection: Connection, limit: int = 20) -> list[UUID]:
         """Return rows that only wait for their Schedule to be deleted."""
         return await self._find(connection, f"{self.gone} order by {self.key} limit %s", limit)
+
+    async def _find_in_turn(self, connection: Connection, where: LiteralString, *values: int) -> list[UUID]:
+        cursor = await connection.execute(
+            f"select id from (select {self.key} as id, next_run_at, row_number() over ("
+            f"  partition by account_id order by next_run_at, {self.key}) as place"
+            f" from {self.name} where {where}) n order by place, next_run_at, id limit %s",
+            values,
+        )
+        return [row["id"] for row in await cursor.fetchall()]
 
     async def _find(self, connection: Connection, where: LiteralString, *values: int) -> list[UUID]:
         cursor = await connection.execute(f"select {self.key} as id from {self.name} where {where}", values)
@@ -85,7 +100,8 @@ class ScheduledTable:
         """
         locked = await self.try_to_lock(connection, ids)
         cursor = await connection.execute(
-            f"select {self.key} as id, account_id, next_run_at as at from {self.name}"
+            f"select {self.key} as id, account_id, next_run_at as at,"
+            f" scheduled_for is not null as is_known from {self.name}"
             f" where {self.key} = any(%s) and not ({self.gone})",
             (locked,),
         )

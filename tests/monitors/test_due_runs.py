@@ -218,7 +218,9 @@ async def test_a_schedule_that_is_lost_is_made_again_and_one_without_a_monitor_i
     notifier.notify(CHANGED_CHANNEL)
     await scheduled(client, watcher, monitor_id)
     await due_schedules.MONITORS.remove(client, monitor_id)
-    await due_schedules.MONITORS.tell(client, stranger, watcher.account_id, datetime(2030, 1, 1, tzinfo=UTC))
+    await due_schedules.MONITORS.update(
+        client, stranger, watcher.account_id, datetime(2030, 1, 1, tzinfo=UTC), False
+    )
 
     async def listed() -> bool:
         known = await due_schedules.MONITORS.list_all(client)

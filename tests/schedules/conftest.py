@@ -33,6 +33,10 @@ async def notifier(
 @pytest.fixture
 async def scheduler(database: Database, keyring: Keyring) -> Scheduler:
     """An account."""
+    return await new_scheduler(database, keyring)
+
+
+async def new_scheduler(database: Database, keyring: Keyring) -> Scheduler:
     async with database.transaction() as connection:
         email = f"{uuid4().hex}@example.com"
         account = await accounts.create_account(connection, NewAccount(email, "-"))

@@ -109,7 +109,7 @@ async def test_a_schedule_that_is_lost_is_made_again_and_one_without_a_workflow_
     await scheduled(client, scheduler, workflow)
     await due_schedules.WORKFLOWS.remove(client, workflow)
     at = datetime(2030, 1, 1, tzinfo=UTC)
-    await due_schedules.WORKFLOWS.tell(client, stranger, scheduler.account_id, at)
+    await due_schedules.WORKFLOWS.update(client, stranger, scheduler.account_id, at, False)
 
     async def listed() -> bool:
         known = await due_schedules.WORKFLOWS.list_all(client)
@@ -121,21 +121,22 @@ async def test_a_schedule_that_is_lost_is_made_again_and_one_without_a_workflow_
     assert await schedule(client, stranger) is None
 
 
-async def test_those_of_many_workflows_are_told_although_one_cannot_be(
+async def test_those_of_many_workflows_are_updated_although_one_cannot_be(
     scheduler: Scheduler, notifier: Notifier, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell = due_schedules.DueSchedules.tell
+    update = due_schedules.DueSchedules.update
     bad: UUID | None = None
 
     async def refuse_one(
-        self: due_schedules.DueSchedules, client: Client, id: UUID, account_id: UUID, at: datetime | None
-    ) -> None:
+        self: due_schedules.DueSchedules, client: Client, id: UUID, account_id: UUID, at: datetime | None,
+        is_known: bool,
+    ) -> None:  # fmt: skip
         if bad is None or id == bad:
             raise RPCError("refused", RPCStatusCode.INVALID_ARGUMENT, b"")
-        await tell(self, client, id, account_id, at)
+        await update(self, client, id, account_id, at, is_known)
 
-    monkeypatch.setattr(due_schedules.DueSchedules, "tell", refuse_one)
-    bad, *others = [await scheduler.workflow() for _ in range(2 * schedule_dispatcher._TOLD_AT_ONCE)]  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(due_schedules.DueSchedules, "update", refuse_one)
+    bad, *others = [await scheduler.workflow() for _ in range(2 * schedule_dispatcher._UPDATED_AT_ONCE)]  # pyright: ignore[reportPrivateUsage]
     await asyncio.gather(*(scheduled(client, scheduler, workflow) for workflow in others))
     assert (await scheduler.row(bad))["scheduled_for"] is None
     await scheduler.delete(bad)
