@@ -67,7 +67,7 @@ from services.figure_writer import FigureWriter
 from services.process_pool import ProcessPool
 from settings import ExitCode, Settings, StartError
 from temporal.client import TASK_QUEUE, connect
-from temporal.reaching import Prepare, reach, wait_until_reached
+from temporal.reaching import Prepare, keep_prepared, reach, wait_until_reached
 from temporal.sandbox import workflow_runner
 from watchdog import PoolWatchdog
 from workflows.credits import TopUp
@@ -313,9 +313,11 @@ async def work(
             reached = asyncio.create_task(wait_until_reached(client, prepare, reaching))
             if await _comes_before(stop, reached):
                 await polling.start(stop.set)
+        keeping = asyncio.create_task(keep_prepared(client, prepare), name="keep prepared")
         if not stop.is_set():
             _log.info("worker_ready")
         await stop.wait()
+        keeping.cancel()
         schema.cancel()
         await parts.stop(polling)
     _log.info("worker_stopped")

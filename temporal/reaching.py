@@ -14,6 +14,7 @@ from temporal.client import TEMPORAL_AWAY
 
 _log = logs.get(__name__)
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
+_CHECK_SECONDS = 60.0
 
 Prepare = Callable[[], Awaitable[object]]
 """Prepares the Temporal server; raises StartError while it is away."""
@@ -46,3 +47,14 @@ async def wait_until_reached(
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         reaching = reach(client, prepare)
+
+
+async def keep_prepared(client: Client, prepare: Prepare | None) -> None:
+    """Check from time to time whether the server has lost what we need, and prepare it again then."""
+    while True:
+        await asyncio.sleep(_CHECK_SECONDS)
+        try:
+            if not await schedules.are_there(client):
+                _log.warning("temporal_prepared_again", away=await reach(client, prepare))
+        except (*TEMPORAL_AWAY, StartError) as error:
+            _log.warning("temporal_not_prepared", error=str(error))

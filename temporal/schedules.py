@@ -18,6 +18,7 @@ from temporalio.client import (
     ScheduleUpdateInput,
 )
 from temporalio.common import Priority
+from temporalio.service import RPCError, RPCStatusCode
 
 from temporal.client import TASK_QUEUE
 from workflows.maintenance import Maintenance
@@ -54,6 +55,17 @@ async def ensure(client: Client) -> None:
             await client.get_schedule_handle(f"maintenance/{task}").update(replace_schedule)
     # A server that was away, or is new, may have Schedules that differ from the rows.
     await client.get_schedule_handle(f"maintenance/{RECONCILE_SCHEDULES}").trigger()
+
+
+async def are_there(client: Client) -> bool:
+    """Return whether the server has these Schedules: one that has lost its data has none."""
+    try:
+        await client.get_schedule_handle(f"maintenance/{RECONCILE_SCHEDULES}").describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 def _schedule(task: str, every: timedelta) -> Schedule:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import structlog
+from temporalio.service import RPCError
 
 import worker
 from database import Database
@@ -32,6 +33,7 @@ from tests.automations.engine import (
 )
 from tests.automations.own_runs import performers
 from tests.stacks import free_port
+from workflows.messages import RECONCILE_SCHEDULES, TEND_HISTORY
 
 
 @asynccontextmanager
@@ -162,6 +164,33 @@ async def test_a_server_that_refuses_what_it_lacks_is_asked_again(
     client = await connect(open_settings, keyring, lazy=True)
     async with working(open_settings, client, database, keyring, prepare=prepare):
         await until(lambda: _is(len(tries), 3))
+
+
+async def test_a_server_that_has_lost_what_was_prepared_is_prepared_again(
+    open_settings: Settings, database: Database, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaching, "_CHECK_SECONDS", 0.05)
+    prepared: list[int] = []
+
+    async def prepare() -> None:
+        prepared.append(1)
+
+    client = await connect(open_settings, keyring, lazy=True)
+    names = [f"maintenance/{task}" for task in (RECONCILE_SCHEDULES, TEND_HISTORY)]
+
+    async def are_there() -> bool:
+        try:
+            return bool([await client.get_schedule_handle(name).describe() for name in names])
+        except RPCError:
+            return False
+
+    async with working(open_settings, client, database, keyring, prepare=prepare):
+        await until(are_there)
+        before = len(prepared)
+        for name in names:
+            await client.get_schedule_handle(name).delete()
+        await until(are_there)
+    assert len(prepared) > before
 
 
 async def _is(found: int, expected: int) -> bool:
