@@ -43,8 +43,12 @@ def main() -> None:
     os.dup2(2, 1)  # printed text must not mix with results
 
     def say(message: Any) -> None:
-        results.write(frame_message(message))
-        results.flush()
+        try:
+            results.write(frame_message(message))
+            results.flush()
+        except BrokenPipeError:
+            # Whoever asked has gone. The interpreter's own exit would write once more.
+            os._exit(0)
 
     def ask(question: Any) -> Any:
         say(question)

@@ -86,7 +86,7 @@ def claiming(endpoint: Endpoint) -> Endpoint:
     @wraps(endpoint)
     async def call_once(**values: Any) -> Any:
         request = _answered.get()
-        request.refuse_unknown_parameters()
+        request.refuse_bad_parameters()
         await _claim(request)
         return await endpoint(**values)
 

@@ -87,14 +87,17 @@ class StrictRequest(Request):
             return []
         return query.find_unknown(self.query_params, self._parameters)
 
-    def refuse_unknown_parameters(self) -> None:
-        """Refuse a query string with names that the route does not know.
+    def refuse_bad_parameters(self) -> None:
+        """Refuse a query string with names that the route does not know, or with a NUL character.
 
         Raises:
-            Problem: 400 `unknown_parameter`.
+            Problem: 400 `unknown_parameter` or `invalid_input`.
         """
         if found := self.unknown_parameters():
             raise Problem(400, "unknown_parameter", describe_errors(found), errors=found)
+        if b"%00" in self.scope["query_string"] and query.is_checked(self.scope["path"]):
+            if found := query.find_nul(self.query_params.multi_items()):
+                raise Problem(400, "invalid_input", describe_errors(found), errors=found)
 
     @property
     def media_type(self) -> str:

@@ -31,6 +31,16 @@ def find_unknown(given: Iterable[str], known: Collection[str]) -> list[FieldErro
     return [_unknown(name, known) for name in islice((n for n in given if n and n not in known), _MOST_NAMED)]
 
 
+def find_nul(given: Iterable[tuple[str, str]]) -> list[FieldError]:
+    """Return an error for each parameter with a NUL character, which Postgres cannot take, up to 20."""
+    names = dict.fromkeys(name for name, value in given if "\0" in value)
+    message = "The value holds a NUL character, which is not allowed."
+    return [
+        FieldError("", "nul_character", message, parameter=name[:_LONGEST_NAME])
+        for name in islice(names, _MOST_NAMED)
+    ]
+
+
 def _unknown(name: str, known: Collection[str]) -> FieldError:
     there_are = f" Parameters are: {', '.join(sorted(known))}." if known else " This path takes none."
     hint = suggestion(name, known) or there_are

@@ -36,7 +36,9 @@ class AutoTopUpWanted(Body):
         default=_ABSENT, description="Below this balance they are added. Required to switch top-up on."
     )
     amount: Amount = Field(
-        default=_ABSENT, description="How many are added at a time. Required to switch top-up on."
+        default=_ABSENT,
+        description="How many are added at a time, at least a thousandth of `threshold`. Required to switch"
+        " top-up on.",
     )
     monthly_cap: Amount | None = Field(
         None, description="How many are added in a UTC month at most; null for no bound."

@@ -18,6 +18,8 @@ from models.credits import credits
 from models.credits.credits import AutoTopUp, Booking
 from models.errors import FieldError, Invalid
 
+# Top-ups follow each other until the balance has reached the threshold.
+_MOST_IN_A_ROW = 1_000
 _THIS_MONTH = "to_char(now(), 'YYYY-MM')"
 _SPENT = f"case when topup_month = {_THIS_MONTH} then topup_month_total else 0 end"
 _DUE = (
@@ -69,6 +71,10 @@ def _check(wanted: AutoTopUp) -> None:
         for name in ("threshold", "amount")
         if getattr(wanted, name) < 1
     ]
+    if 0 < wanted.amount * _MOST_IN_A_ROW < wanted.threshold:
+        least = -(-wanted.threshold // _MOST_IN_A_ROW)
+        message = f"Must be {least:,} or more: {_MOST_IN_A_ROW:,} top-ups must reach the threshold."
+        errors.append(FieldError("/amount", "out_of_range", message))
     if wanted.monthly_cap is not None and wanted.monthly_cap < wanted.amount:
         errors.append(FieldError("/monthly_cap", "out_of_range", "Must cover one amount."))
     if errors:

@@ -118,6 +118,7 @@ async def test_auto_top_up_is_set_by_a_session_only(api: Api) -> None:
     ("change", "pointer"),
     [
         ({"amount": 0}, "/amount"),
+        ({"amount": 99, "threshold": 100_000}, "/amount"),
         ({"threshold": 0}, "/threshold"),
         ({"monthly_cap": 99}, "/monthly_cap"),
         ({"amount": -1}, "/amount"),

@@ -120,3 +120,11 @@ async def test_the_query_of_an_event_is_data(api: Api, person: Person) -> None:
 async def test_a_link_to_a_waiting_step_may_have_parameters_of_others(api: Api) -> None:
     answer = await api.http.post("/api/workflows/resume/none", params={"utm_source": "mail"})
     assert problem(answer) == (404, "not_found")
+
+
+@pytest.mark.parametrize("name", ["error_code", "step", "q"])
+async def test_a_nul_character_is_refused_with_the_name_of_its_parameter(person: Person, name: str) -> None:
+    refused = await person.key.get("/api/workflows/runs", params={name: "a\0b"})
+    assert problem(refused) == (400, "invalid_input")
+    [error] = refused.json()["errors"]
+    assert error["parameter"] == name
