@@ -59,7 +59,7 @@ def leave(code: int) -> NoReturn:
 
 
 def leave_after(seconds: float, warn: Callable[..., object]) -> None:
-    """End this process then, if it has not ended: its stop may wait for a server that answers nothing.
+    """End this process after this time, even if its stop still waits, for example for a server that hangs.
 
     Args:
         seconds: from now on.

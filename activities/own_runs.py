@@ -205,7 +205,7 @@ class OwnRunActivities:
             raise ApplicationError(str(error), type="database_away") from error
         except UnstorableRecord as error:
             _log.error("run_not_stored", run_id=str(given.run_id), error=str(error))
-            await self._fail(given, "not_stored", "What the run gave cannot be stored.")
+            await self._fail(given, "not_stored", "The database cannot store the output of the run.")
             return Todo([], over="failed")
         except Exception as error:
             if self._failures.note_fault(error):
@@ -223,7 +223,11 @@ class OwnRunActivities:
             # If this is one failure too many, the next worker that claims runs of the version sets it aside.
             self._versions.trouble_of(of.automation_id, of.version).note_failure(given.run_id)
         if hopeless:
-            await self._fail(given, "engine_error", "The engine could not go on with this run.")
+            await self._fail(
+                given,
+                "engine_error",
+                "The service could not execute this run. See its log for `run_set_aside`.",
+            )
 
     async def _fail(self, given: OwnRun, code: str, message: str) -> None:
         async with self._database.connection() as connection:
@@ -267,9 +271,9 @@ class OwnRunActivities:
         # The record first: without it, the progress states that the call must be executed.
         if execution.unwritten and not await execution.write():
             await self._append(execution)
-        if (pause := execution.pause_of(call)) is not None:
+        if (left := execution.progress_of(call)) is not None:
             await self._change_progress(
-                execution, lambda stored: merge_progress(stored, call, pause, is_done=True)
+                execution, lambda stored: merge_progress(stored, call, left, is_done=True)
             )
         return await self._decide_next(given, []) if alone else None
 
@@ -311,7 +315,7 @@ class OwnRunActivities:
         task = asyncio.create_task(attempt(execution.perform, call, now))
         try:
             done, _ = await asyncio.wait([task], timeout=SHOWN_SECONDS)
-            if not done and (mine := execution.pause_of(call)) is not None:
+            if not done and (mine := execution.progress_of(call)) is not None:
                 await self._change_progress(
                     execution, lambda stored: merge_progress(stored, call, mine, is_done=False), went_on=False
                 )

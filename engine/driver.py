@@ -152,11 +152,6 @@ class Driver:
         return any(isinstance(step, WorkflowStep) for step in self._plan.steps)
 
     @property
-    def waits_for_others(self) -> bool:
-        """Return whether a step waits for an answer from outside."""
-        return self._state.waits_for_others
-
-    @property
     def wakes_at(self) -> datetime | None:
         """Earliest time at which a wait ends; None if nothing waits."""
         return min((wait.until for wait in self._state.waits), default=None)
@@ -166,18 +161,9 @@ class Driver:
         """The settled steps, each with its status."""
         return self._state.statuses
 
-    def is_under_way(self, step_id: str) -> bool:
-        """Return whether a step has begun and is not done."""
-        return step_id in self._state.under_way
-
     def makes_call(self, record: StepRecord) -> bool:
         """Return whether a record is of a step that reaches outside: repeating it needs another call."""
         return isinstance(self._plan.steps[record.position], CallingStep)
-
-    @property
-    def kept_bytes(self) -> int:
-        """The size of the outputs that it holds for later steps, in bytes of JSON."""
-        return self._state.kept_bytes
 
     def progress(self) -> Progress:
         """Return the state of the run that is not in its records."""

@@ -114,7 +114,6 @@ class RunState:
         statuses: of the settled steps.
         under_way: the steps that have begun and are not done.
         scope: the values for expressions: the roots, and outputs that are not only stored.
-        kept_bytes: the size of the outputs held for later steps.
     """
 
     def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
@@ -132,7 +131,6 @@ class RunState:
             for step_id, step in run.progress.steps.items()
             if step_id in plan.position
         }
-        self.kept_bytes = 0
         self.last_completed: str | None = None
         self.scope: JSONObject = {
             "run": {
@@ -249,13 +247,6 @@ class RunState:
             self._stored.add(step_id)
         else:
             self.scope[step_id] = output
-            self.kept_bytes += size
-
-    @property
-    def waits_for_others(self) -> bool:
-        """Return whether a step waits for an answer from outside."""
-        steps = (self._plan.steps[self._plan.position[step_id]] for step_id in self.under_way)
-        return any(isinstance(step, WorkflowStep | WaitStep) for step in steps)
 
     def begin(self, step_id: str, now: datetime) -> StepUnderWay:
         """Return the state of a step under way, which begins now if it has not begun."""

@@ -1,4 +1,4 @@
-"""The hand-over of claimed runs to Temporal workflows of their own: which, how many, and without Temporal."""
+"""Hand claimed runs to Temporal workflows of their own: which, how many, and what if Temporal is away."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class OwnExecution:
         performed: whether an activity has executed a call, whose result cannot be had again.
         unwritten: records that are not written yet.
         rooms: memory to release after the write.
-        impatient: whether a failed write loses nothing, because no call was executed.
+        impatient: whether a write may be given up soon, because no call was executed.
     """
 
     row: OwnRow
@@ -192,8 +192,8 @@ class OwnExecution:
         soon = clock.now() + LONGEST_NAP
         return any(wait.step_id == step_id and wait.until <= soon for wait in self.driver.waits)
 
-    def pause_of(self, call: Call) -> StepProgress | None:
-        """Return the progress of a step whose call must be repeated; None if it must not."""
+    def progress_of(self, call: Call) -> StepProgress | None:
+        """Return the progress of a call's step; None if the step is settled."""
         return self.driver.progress().steps.get(call.step.id)
 
     def wait_until(self, moment: datetime) -> Todo:

@@ -19,5 +19,7 @@ def check_workflow(expected: str) -> None:
         ApplicationError: it has another id; a retry would not help.
     """
     if activity.info().workflow_id != expected:
-        message = "This workflow is not that of the rows."
+        message = (
+            f"The activity belongs to the workflow {activity.info().workflow_id}, its rows to {expected}."
+        )
         raise ApplicationError(message, type=NOT_ITS_ROWS, non_retryable=True)

@@ -176,11 +176,6 @@ class Execution:
             await asyncio.gather(*self._at_work, return_exceptions=True)
             self._release_rooms()
 
-    @property
-    def wakes_at(self) -> datetime | None:
-        """The time at which the run continues by itself, if it waits."""
-        return self._driver.wakes_at
-
     def recheck_answers(self) -> None:
         """Check again whether answers have come that the run waits for."""
         self._must_recheck = True

@@ -102,7 +102,7 @@ class RunExecutor:
                 await self._record_cancelled(execution)
         except UnstorableRecord as refused:
             _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
-            why = StepError(code="not_stored", message="What the run gave cannot be stored.")
+            why = StepError(code="not_stored", message="The database cannot store the output of the run.")
             await self._fail(group, version, run, why)
         except Exception as error:
             if self._failures.note_fault(error):
@@ -208,7 +208,10 @@ class RunExecutor:
 
     async def give_up(self, group: Group, version: LoadedVersion | None, run: ClaimedRun) -> None:
         """Fail a run that two builds could not execute within a day."""
-        why = StepError(code="engine_error", message="The engine could not go on with this run.")
+        why = StepError(
+            code="engine_error",
+            message="The service could not execute this run. See its log for `run_set_aside`.",
+        )
         await self._fail(group, version, run, why)
 
     async def _fail(

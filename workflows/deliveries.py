@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import UUID
 
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from workflows.batches import advance_until_done
-    from workflows.messages import DELIVERY_BATCH, QUEUE_DUE_DELIVERIES, SEND_DELIVERIES
+    from workflows import policies
+    from workflows.messages import DELIVERY_BATCH, QUEUE_DUE_DELIVERIES, SEND_DELIVERIES, WAKING_QUEUE
+
+_LEAST_SECONDS = 0.25
 
 
 @workflow.defn(name=DELIVERY_BATCH)
@@ -17,5 +20,14 @@ class DeliveryBatch:
 
     @workflow.run
     async def run(self, batch_id: UUID) -> None:
-        """Advance the batch until none of its deliveries waits."""
-        await advance_until_done(batch_id, SEND_DELIVERIES, QUEUE_DUE_DELIVERIES)
+        """Work until none of its deliveries waits. Both activities return the seconds until one is due."""
+        left: float | None = await workflow.execute_activity(SEND_DELIVERIES, batch_id, **policies.LONG)
+        while left is not None:
+            await workflow.sleep(timedelta(seconds=max(_LEAST_SECONDS, left)))
+            left = await workflow.execute_activity(
+                QUEUE_DUE_DELIVERIES,
+                batch_id,
+                task_queue=WAKING_QUEUE,
+                start_to_close_timeout=policies.SHORT,
+                retry_policy=policies.FOR_EVER,
+            )

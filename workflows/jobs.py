@@ -36,12 +36,7 @@ class BulkJob:
         if self._left:
             # A finished chunk is read once more, and found to be finished.
             workflow.continue_as_new(replace(given, first=min(self._left)))
-        await workflow.execute_activity(
-            FINISH_JOB,
-            given.job_id,
-            start_to_close_timeout=policies.SHORT,
-            retry_policy=policies.FOR_EVER,
-        )
+        await workflow.execute_activity(FINISH_JOB, given.job_id, **policies.QUICK)
 
     async def _work(self, job_id: UUID, numbers: Iterator[int]) -> None:
         while not workflow.info().is_continue_as_new_suggested():
@@ -53,12 +48,7 @@ class BulkJob:
         """Finish a chunk; return whether to continue with the next."""
         while True:
             looked = await workflow.execute_activity(
-                LOOK_UP_ROWS,
-                args=[job_id, number],
-                result_type=ChunkResult,
-                start_to_close_timeout=policies.AN_HOUR,
-                heartbeat_timeout=policies.HEARTBEAT,
-                retry_policy=policies.FOR_EVER,
+                LOOK_UP_ROWS, args=[job_id, number], result_type=ChunkResult, **policies.LONG
             )
             self._over = self._over or looked.over
             if self._over or not looked.seconds:

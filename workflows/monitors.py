@@ -45,12 +45,7 @@ class MonitorRun:
             await self._wait_for_sources(given)
         else:
             await self._look_at_all_without_waiting(given)
-        await workflow.execute_activity(
-            FINISH_MONITOR_RUN,
-            given.run_id,
-            start_to_close_timeout=policies.SHORT,
-            retry_policy=policies.FOR_EVER,
-        )
+        await workflow.execute_activity(FINISH_MONITOR_RUN, given.run_id, **policies.QUICK)
 
     async def _look_at_all(self, given: MonitorRunInput) -> None:
         """Process each chunk once: targets whose sources are over their limits are left for later."""
@@ -82,12 +77,7 @@ class MonitorRun:
 
     async def _look(self, run_id: UUID, number: int, *, patient: bool) -> None:
         watched = await workflow.execute_activity(
-            WATCH_CHUNK,
-            args=[run_id, number, patient],
-            result_type=MonitorChunkResult,
-            start_to_close_timeout=policies.AN_HOUR,
-            heartbeat_timeout=policies.HEARTBEAT,
-            retry_policy=policies.FOR_EVER,
+            WATCH_CHUNK, args=[run_id, number, patient], result_type=MonitorChunkResult, **policies.LONG
         )
         self._over = self._over or watched.over
         self._waits.pop(number, None)
@@ -119,12 +109,7 @@ class MonitorRun:
 
     async def _watch(self, run_id: UUID, number: int) -> bool:
         return await workflow.execute_activity(
-            WATCH_TARGETS,
-            args=[run_id, number],
-            result_type=bool,
-            start_to_close_timeout=policies.AN_HOUR,
-            heartbeat_timeout=policies.HEARTBEAT,
-            retry_policy=policies.FOR_EVER,
+            WATCH_TARGETS, args=[run_id, number], result_type=bool, **policies.LONG
         )
 
 
@@ -135,9 +120,4 @@ class ScheduledMonitor:
     @workflow.run
     async def run(self, monitor_id: UUID, moment: datetime) -> None:
         """Accept the run, even after a long outage of the database."""
-        await workflow.execute_activity(
-            ACCEPT_DUE_RUN,
-            args=[monitor_id, moment],
-            start_to_close_timeout=policies.SHORT,
-            retry_policy=policies.FOR_EVER,
-        )
+        await workflow.execute_activity(ACCEPT_DUE_RUN, args=[monitor_id, moment], **policies.QUICK)

@@ -226,12 +226,7 @@ class AutomationRun:
         return given, todo if todo is not None and _is_possible(todo) else None
 
     async def _cancel(self) -> None:
-        await workflow.execute_activity(
-            CANCEL_RUN,
-            self._given,
-            start_to_close_timeout=policies.SHORT,
-            retry_policy=policies.FOR_EVER,
-        )
+        await workflow.execute_activity(CANCEL_RUN, self._given, **policies.QUICK)
 
 
 def _is_possible(todo: Todo) -> bool:

@@ -19,9 +19,4 @@ class ScheduledTrigger:
     @workflow.run
     async def run(self, automation_id: UUID, moment: datetime) -> None:
         """Accept the run, even after a long outage of the database."""
-        await workflow.execute_activity(
-            ACCEPT_SCHEDULED_RUN,
-            args=[automation_id, moment],
-            start_to_close_timeout=policies.SHORT,
-            retry_policy=policies.FOR_EVER,
-        )
+        await workflow.execute_activity(ACCEPT_SCHEDULED_RUN, args=[automation_id, moment], **policies.QUICK)

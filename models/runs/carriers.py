@@ -15,10 +15,11 @@ from models.views import View
 Kind = Literal["workflow", "shift"]
 
 SHOWN: LiteralString = (
-    "case when w.carrier = '00000000-0000-0000-0000-000000000000' then 'workflow'"
+    "case when w.status = 'queued' then null"
+    " when w.carrier = '00000000-0000-0000-0000-000000000000' then 'workflow'"
     " when w.carrier is not null then 'shift' end"
 )
-"""The kind of carrier of a row `w` of `run_work`."""
+"""The kind of carrier of a row `w` of `run_work`; null while it is queued."""
 
 
 class PendingActivity(View):

@@ -181,7 +181,7 @@ async def change_progress(
 
 
 async def find_of(connection: Connection, run_id: UUID, claim_id: UUID) -> VersionRef | None:
-    """Return the owner, workflow and version of a run that its workflow has under this claim, or had last.
+    """Return the owner, workflow and version of a run whose workflow has this claim, also while it waits.
 
     Otherwise return None.
     """

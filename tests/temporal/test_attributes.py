@@ -67,7 +67,7 @@ async def test_runs_have_workflows_without_search_attributes_where_the_server_ha
 
 async def test_a_schedule_is_made_without_them(strict: Settings, keyring: Keyring) -> None:
     client, id = await connect(strict, keyring), new_id()
-    await MONITORS.tell(client, id, new_id(), datetime.now(UTC) + timedelta(days=1))
+    await MONITORS.update(client, id, new_id(), datetime.now(UTC) + timedelta(days=1), False)
 
     async def is_listed() -> bool:
         return id in await MONITORS.list_all(client)
