@@ -34,9 +34,16 @@ _CHECK_AGAIN_SECONDS = 1.0
 _BUSY_SECONDS = 0.02
 PENDING = AttemptResult(None, pending=True)
 
-_Refusal = tuple[str, str]
+
+class Refusal(NamedTuple):
+    """Why there is no child."""
+
+    code: str
+    message: str
+
+
 # None: the parent has ended.
-_Answer = RunAcceptance | _Refusal | None
+_Answer = RunAcceptance | Refusal | None
 
 
 class _Start(NamedTuple):
@@ -99,7 +106,7 @@ class ChildStarts:
             target, "workflow", asked["input"], dedupe_key=key.name, parent_run_id=parent_run_id
         )
         match await self._accept(_Start(parent_run_id, event)):
-            case (code, message):
+            case Refusal(code, message):
                 return failed_attempt(code, message, asked)
             case RunAcceptance(status="cancelled") as accepted:
                 message = "As many runs of the workflow as may be at a time were under way."
@@ -160,22 +167,22 @@ class ChildStarts:
                 others[event.run_id] = psycopg.errors.LockNotAvailable() if is_busy else None
             elif child_runs.is_too_deep(place.depth):
                 message = "Workflows may run each other five deep; this one would be the sixth."
-                others[event.run_id] = ("workflow_too_deep", message)
+                others[event.run_id] = Refusal("workflow_too_deep", message)
             elif not room[place.root_run_id]:
                 others[event.run_id] = self._too_many_below(place.root_run_id)
             else:
                 try:
                     await self._unfinished.check(connection, event.target.account_id)
                 except TooManyRuns as error:
-                    others[event.run_id] = (error.code, error.message)
+                    others[event.run_id] = Refusal(error.code, error.message)
                     continue
                 room[place.root_run_id] -= 1
                 fitting.append(replace(event, root_run_id=place.root_run_id, depth=place.depth))
         return fitting
 
-    def _too_many_below(self, root_run_id: UUID) -> _Refusal:
+    def _too_many_below(self, root_run_id: UUID) -> Refusal:
         message = (
             f"{self._most_descendants:,} runs below the run {root_run_id} have not ended,"
             " and there may be no more: have it begin fewer at a time."
         )
-        return "too_many_descendants", message
+        return Refusal("too_many_descendants", message)

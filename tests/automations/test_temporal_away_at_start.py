@@ -184,13 +184,15 @@ async def test_a_server_that_has_lost_what_was_prepared_is_prepared_again(
         except RPCError:
             return False
 
+    async def is_prepared_again() -> bool:
+        return len(prepared) > before and await are_there()
+
     async with working(open_settings, client, database, keyring, prepare=prepare):
         await until(are_there)
         before = len(prepared)
         for name in names:
             await client.get_schedule_handle(name).delete()
-        await until(are_there)
-    assert len(prepared) > before
+        await until(is_prepared_again)
 
 
 async def _is(found: int, expected: int) -> bool:
