@@ -34,6 +34,7 @@ BEAT_SECONDS = 3.0
 _BEAT_AGAIN_SECONDS = 0.5
 _DRAIN_LOOK_SECONDS = 0.5
 _ALONE_SECONDS = 60.0
+_ID_LENGTH = len(str(UUID(int=0)))
 # The size of the inputs of runs at work that are kept in memory, as JSON: decoded, records take 6 times as
 # much memory, small objects 25 times.
 _INPUT_BYTES = 4 * 1024 * 1024
@@ -392,5 +393,5 @@ class Executor:
 
 
 def parse_ids(payload: str) -> list[UUID]:
-    """Parse the ids of a notification."""
-    return [UUID(one) for one in payload.split(",") if one]
+    """Parse the ids of a notification; `notify_1` may have cut the last one."""
+    return [UUID(one) for one in payload.split(",") if len(one) == _ID_LENGTH]

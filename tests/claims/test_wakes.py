@@ -91,6 +91,8 @@ async def test_a_worker_that_is_woken_is_told_whose_runs_were_queued(database: D
     await until(is_told)
     await listener.stop()
     assert parse_ids(heard[0]) == accounts[:200]
+    # A payload that is passed on joins others, and may be cut within an id.
+    assert parse_ids(f"{heard[0]},{accounts[0]}"[:-1]) == accounts[:200]
 
 
 async def new_worker(database: Database, room: int) -> UUID:
