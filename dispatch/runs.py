@@ -303,12 +303,9 @@ class Dispatcher(DispatchLoop):
                 self._unknown_at = now + _UNKNOWN_SECONDS
                 if unknown := await self._executor.queue_unknown(connection):
                     _log.warning("unknown_runs_queued", runs=unknown)
-            begun, self._begun = self._begun, Counter()
-            try:
+            if begun := Counter(self._begun):
                 await run_starts.add(connection, begun)
-            except AWAY:
-                self._begun.update(begun)
-                raise
+                self._begun -= begun
             await self._look_for_lost(connection, is_first=alive.is_first)
         # In the background: very many gates take seconds, and claims must not wait for them.
         self._begin_chore("promote", self._promote(), _PROMOTE_SECONDS)
