@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import zipfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -133,6 +134,10 @@ async def back_up(
     url = _url_of(settings)
     if passphrase is not None:
         _check_passphrase(passphrase)
+    # The file that a link leads to is written, and never a device or a pipe replaced.
+    target = target.resolve()
+    if target.exists() and not target.is_file():
+        raise BackupError(f"{target} is no file. Name a file, and send it on from there.")
     async with await Database(url, name="vedette backup", size=1).connect_dedicated() as connection:
         server = connection.info.server_version // 10_000
         found = await schema.find_schema(connection)
@@ -151,33 +156,32 @@ async def back_up(
     keys = None
     if passphrase is not None:
         keys = _seal("\n".join(root_keys(settings, sealed_data_exists=True)), passphrase)
-    staging = target.with_name(target.name + ".new")
     try:
-        manifest = await asyncio.to_thread(_write, staging, target, manifest, programs, url, keys)
+        manifest = await asyncio.to_thread(_write, target, manifest, programs, url, keys)
     except OSError as error:
         raise BackupError(f"{target} cannot be written: {error.strerror}.") from None
-    finally:
-        staging.unlink(missing_ok=True)
     async with await Database(url, name="vedette backup", size=1).connect_dedicated() as connection:
         await backups.note(connection, manifest.made_at)
     return manifest
 
 
-def _write(
-    staging: Path, target: Path, manifest: Manifest, programs: Programs, url: str, keys: bytes | None
-) -> Manifest:
-    descriptor = os.open(staging, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-            with archive.open(_DUMP, "w", force_zip64=True) as member:
-                size, checksum = _dump(programs, url, member)
-            manifest = manifest.model_copy(update={"dump_bytes": size, "dump_sha256": checksum})
-            if keys is not None:
-                archive.writestr(_KEY, keys)
-            archive.writestr(_MANIFEST, manifest.model_dump_json(indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    staging.replace(target)
+def _write(target: Path, manifest: Manifest, programs: Programs, url: str, keys: bytes | None) -> Manifest:
+    # Another backup to the same file, at the same moment, has a staging file of its own.
+    descriptor, staging = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name}.", suffix=".new")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                with archive.open(_DUMP, "w", force_zip64=True) as member:
+                    size, checksum = _dump(programs, url, member)
+                manifest = manifest.model_copy(update={"dump_bytes": size, "dump_sha256": checksum})
+                if keys is not None:
+                    archive.writestr(_KEY, keys)
+                archive.writestr(_MANIFEST, manifest.model_dump_json(indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(staging, target)
+    finally:
+        Path(staging).unlink(missing_ok=True)
     return manifest
 
 
