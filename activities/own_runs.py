@@ -95,11 +95,14 @@ class OwnRunActivities:
                 async with self._database.connection() as connection:
                     over = await own_runs.find_end(connection, given.run_id)
                 return self._release_if_left(given, Todo([], over=over or "elsewhere"))
-            if execution.row.waits_until is not None:
-                return self._release_if_left(given, execution.wait_until(execution.row.waits_until))
+            if (waits_until := execution.row.waits_until) is not None:
+                if waits_until <= clock.now():
+                    await self._wake(given)
+                return self._release_if_left(given, execution.wait_until(waits_until))
             execution.impatient = True
             try:
-                return self._release_if_left(given, await self._go_on(execution, under_way))
+                todo = await self._go_on(execution, under_way)
+                return todo if under_way and todo.over is None else self._release_if_left(given, todo)
             except StaleProgress:
                 continue
 
@@ -152,6 +155,9 @@ class OwnRunActivities:
     async def wake_run(self, given: OwnRun) -> None:
         """Queue the run, whose timer has ended."""
         self._check(given)
+        await self._wake(given)
+
+    async def _wake(self, given: OwnRun) -> None:
         async with database_deadline(), self._database.connection() as connection:
             queued = await own_runs.wake(connection, given.run_id)
         if queued:
@@ -336,7 +342,9 @@ class OwnRunActivities:
 
         Further items are left to the next activity.
         """
-        driver, left = execution.driver, ITEMS_AT_ONCE
+        driver, left, stops = execution.driver, ITEMS_AT_ONCE, False
+        # No other step begins before this one or one of these is done.
+        has_others = len(driver.live_steps()) > 1
         tasks: dict[asyncio.Task[CallResult], Call] = {}
         try:
             while True:
@@ -347,6 +355,8 @@ class OwnRunActivities:
                 if not tasks and not execution.pauses_briefly(step_id):
                     break
                 failed = await self._items_happen(execution, tasks, step_id)
+                # What has happened beside this step is decided by the workflow: the run may have failed.
+                execution.unwritten = [one for one in execution.unwritten if one.step_id == step_id]
                 if execution.unwritten and not await execution.write():
                     await self._append(execution)
                     return
@@ -354,11 +364,21 @@ class OwnRunActivities:
                     return
                 calls = [one for one in driver.advance(clock.now()) if one.step.id == step_id]
                 execution.unwritten += driver.take_records()
+                if stops or (has_others and await self._is_failing(execution)):
+                    # A step beside this one has failed the run: the items under way end, no other begins.
+                    stops, calls = True, []
+                    if not tasks:
+                        break
         finally:
             for task in tasks:
                 task.cancel()
         # The workflow waits for longer pauses.
         await self._put_step(execution, step_id)
+
+    async def _is_failing(self, execution: OwnExecution) -> bool:
+        run_id, steps = execution.row.run.run_id, execution.version.plan.steps
+        async with self._database.connection() as connection:
+            return await run_loading.is_failing(connection, run_id, steps)
 
     async def _put_step(self, execution: OwnExecution, step_id: str) -> bool:
         """Write the progress of a step over items; return False if the workflow no longer has the run."""

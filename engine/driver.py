@@ -6,6 +6,7 @@ the time, execute its calls, return their outcomes, store its records. A run nee
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -307,6 +308,18 @@ class Driver:
             if error is not None and item_fails_step(step, error):
                 window.fail_item(item, error)
 
+    def _know_items(self, step: Step, under_way: StepUnderWay) -> None:
+        """Find the items of a step that ends as it was loaded, without having continued here."""
+        if not isinstance(step, CallingStep | WorkflowStep) or step.for_each is None:
+            return
+        if under_way.window is not None:
+            return
+        with suppress(ExpressionError):
+            roots = self._plan.iterates[step.id]
+            items = self._inline.evaluate(roots, lambda scope, budget: items_of(step, scope, budget))
+            if items is not None:
+                self._open_window(step, under_way, items)
+
     def _close_window(self, step: Step, window: Window, now: datetime) -> None:
         """Settle the step if its items are done."""
         if window.finished:
@@ -381,5 +394,6 @@ class Driver:
     def _cancel_steps(self, now: datetime) -> None:
         for step_id in self._state.in_order:
             step = self._plan.steps[self._plan.position[step_id]]
+            self._know_items(step, self._state.under_way[step_id])
             self._records.add_cancelled(step, now, self._state.under_way[step_id])
             self._state.settle(step_id, "cancelled")

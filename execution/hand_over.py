@@ -36,6 +36,8 @@ _REST_SECONDS = 1 / 3
 _BURST = 64
 # The time that Temporal has to answer; and the time for which runs go by shift after it did not.
 _START_SECONDS, _BREAK_SECONDS = 1.0, 5.0
+# A run that only a workflow may execute waits longer for a server that is slow.
+_LONGEST_START_SECONDS = 8.0
 # After Temporal has ended a wait late, runs under `auto` avoid it for this long.
 _PREFER_SHIFT_SECONDS = 1.0
 # The age at which a place is checked, because no message about its run arrived.
@@ -67,6 +69,7 @@ class OwnPlaces:
         self._lately, self._lately_at = 0.0, time.monotonic()
         self._telling: set[asyncio.Task[None]] = set()
         self._broken_until = self._shift_until = 0.0
+        self._patience = _START_SECONDS
         self.workers = 1
         self.on_room: Callable[[], None] = lambda: None
 
@@ -199,22 +202,24 @@ class OwnPlaces:
     async def _start(self, group: Group, run: ClaimedRun, mode: Mode) -> ClaimedRun | None:
         """Start a run's workflow, or signal it; if that fails, return the run under another claim.
 
-        A run that only a workflow may execute is queued instead: it waits for Temporal. If Temporal was only
-        slow, it may have started the workflow: such a run keeps its claim until it is taken up, or for long
-        enough (`own_runs.queue_untaken`).
+        A run that only a workflow may execute is queued instead: it waits for Temporal. The next start gets
+        more time, because Temporal may only be slow.
         """
         labels = starts.RunLabels(*group.of, run.kind, run.priority, run.parent_run_id)
+        patience = self._patience if mode == "workflow" else _START_SECONDS
+        began = time.monotonic()
         try:
             # The client retries, each time with a deadline of its own: only this timeout bounds the whole.
-            async with asyncio.timeout(_START_SECONDS):
+            async with asyncio.timeout(patience):
                 await starts.start_run(self._client, OwnRun(run.run_id, run.claim_id), labels)
         except TEMPORAL_AWAY as error:
             _log.warning("hand_over_failed", run_id=str(run.run_id), error=repr(error))
             self._broken_until = time.monotonic() + _BREAK_SECONDS
-            if mode == "workflow" and isinstance(error, TimeoutError):
-                return None
+            if isinstance(error, TimeoutError):
+                self._patience = min(2 * patience, _LONGEST_START_SECONDS)
             self.free_place(run.run_id)
             return await self._take_back(group, run, mode)
+        self._patience = max(_START_SECONDS, 2 * (time.monotonic() - began))
         return None
 
     async def _take_back(self, group: Group, run: ClaimedRun, mode: Mode) -> ClaimedRun | None:

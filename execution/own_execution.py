@@ -96,11 +96,15 @@ class OwnExecution:
         now, driver = clock.now(), self.driver
         calls = await self._advance(now)
         if driver.ended is not None and under_way:
-            # A step has failed the run; the calls under way end first.
+            # A step has failed the run; the calls under way end first. Nothing that follows them begins.
+            self.unwritten = [record for record in self.unwritten if record.status != "cancelled"]
+            if self.unwritten and not await self.write():
+                return Todo([], over="elsewhere")
             return Todo([])
         begun = [call for call in calls if not _is_under_way(call, under_way)]
         then = self._then(now, leaves=not driver.at_work)
-        alone = len(begun) + len(under_way) < 2
+        # What ends beside a call is written: else each later decision would make it anew, in another order.
+        alone = not under_way and len(begun) < 2
         if then is None and not (self.unwritten and (not alone or self._must_be_written(begun))):
             return self._todo(begun, now)
         if not await self.write(then):
@@ -262,7 +266,9 @@ def _wait_of(step_id: str, until: datetime, failed: Sequence[FailedAttempt]) -> 
 
 def _is_local(call: Call) -> bool:
     """Return whether a call reaches nothing outside, so that it can be repeated from the record."""
-    return call.kind not in ("send", "look_up", "emit") and call.items_total <= _ITEMS_SEEN
+    return call.kind == "run_child" or (
+        call.kind not in ("send", "look_up", "emit") and call.items_total <= _ITEMS_SEEN
+    )
 
 
 def _is_under_way(call: Call, under_way: Sequence[CallName]) -> bool:

@@ -8,7 +8,9 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from database import Connection
+from language.items import failure_fails_run
 from language.records import INLINE_BYTES, DoneStep, StepError
+from language.steps import Step
 from models.run_values import GATHERED
 
 
@@ -57,7 +59,7 @@ async def load_records(
     cursor = await connection.execute(
         "select run_id, step_id, status, error, gathered, octet_length(output::text) as size,"
         " case when step_id = any(%s) and octet_length(output::text) <= %s then output end as output"
-        " from run_steps where run_id = any(%s) order by run_id, position",
+        " from run_steps where run_id = any(%s) order by run_id, completed_at, position",
         (list(read), INLINE_BYTES, list(run_ids)),
     )
     for row in await cursor.fetchall():
@@ -109,3 +111,12 @@ async def measure_values(connection: Connection, run_id: UUID, names: Sequence[s
     cursor = await connection.execute(_SIZES, (list(names), run_id))
     row = await cursor.fetchone()
     return row["bytes"] if row else 0
+
+
+async def is_failing(connection: Connection, run_id: UUID, steps: Sequence[Step]) -> bool:
+    """Return whether one of these steps of a run is recorded as failed, and fails the run."""
+    cursor = await connection.execute(
+        "select step_id from run_steps where run_id = %s and status = 'failed'", (run_id,)
+    )
+    failed = {row["step_id"] for row in await cursor.fetchall()}
+    return any(step.id in failed and failure_fails_run(step) for step in steps)
