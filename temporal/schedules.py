@@ -58,9 +58,10 @@ async def ensure(client: Client) -> None:
 
 
 async def are_there(client: Client) -> bool:
-    """Return whether the server has these Schedules: one that has lost its data has none."""
+    """Return whether the server has these Schedules: it may have lost its data, or somebody deleted one."""
     try:
-        await client.get_schedule_handle(f"maintenance/{RECONCILE_SCHEDULES}").describe()
+        for task in _EVERY:
+            await client.get_schedule_handle(f"maintenance/{task}").describe()
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise

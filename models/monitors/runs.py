@@ -22,6 +22,7 @@ from models.monitors import monitors
 from models.monitors.completion import RunEffects, hold_reference, tell_failed
 from models.monitors.monitors import LockedMonitor
 from models.monitors.run_views import MonitorRunView, RunStatus, RunTrigger, view_of
+from models.schedules.scheduling import DUE_BY
 
 CHUNK = 200
 """The number of targets of a run that are processed together."""
@@ -163,8 +164,7 @@ async def start_due(
         The effects of a run that failed at once; None if there is none.
     """
     cursor = await connection.execute(
-        "select * from monitors where id = %s"
-        " and next_run_at <= greatest(clock_timestamp(), %s) for no key update",
+        f"select * from monitors where id = %s and next_run_at <= {DUE_BY} for no key update",
         (monitor_id, come),
     )
     row = await cursor.fetchone()
@@ -197,7 +197,7 @@ async def start_next(connection: Connection, run_id: UUID, *, is_charged: bool =
 async def _is_ending(connection: Connection, run_id: UUID | None, come: datetime | None) -> bool:
     """Return whether the run under way must end by now: the run that is due begins after it."""
     cursor = await connection.execute(
-        "select from monitor_runs where id = %s and ends_by <= greatest(clock_timestamp(), %s)",
+        f"select from monitor_runs where id = %s and ends_by <= {DUE_BY}",
         (run_id, come),
     )
     return await cursor.fetchone() is not None

@@ -14,6 +14,7 @@ from models.runs.acceptance import RunAcceptance, RunRequest
 from models.schedules import schedules
 from models.schedules.automation_schedules import SHOWN, calendar_of
 from models.schedules.calendars import Calendar
+from models.schedules.scheduling import DUE_BY
 
 _CATCH_UP = timedelta(hours=1)
 
@@ -35,8 +36,7 @@ async def accept_due(
         The run; None if there is none.
     """
     cursor = await connection.execute(
-        "select * from automation_schedules where automation_id = %s"
-        " and next_run_at <= greatest(clock_timestamp(), %s)",
+        f"select * from automation_schedules where automation_id = %s and next_run_at <= {DUE_BY}",
         (automation_id, come),
     )
     row = await cursor.fetchone()

@@ -16,6 +16,14 @@ from database import Connection
 
 # Any constant: the second part of the lock is the hash of an id.
 _SCHEDULING = 0x5C4ED
+DUE_BY: LiteralString = (
+    "greatest(clock_timestamp(), least(coalesce(%s::timestamptz, '-infinity'),"
+    " clock_timestamp() + interval '90 seconds'))"
+)
+"""The time by which a row is due whose Schedule has come at a time: its clock may be ahead of the database's.
+
+Not by more than this: whoever triggers a Schedule by hand does not use up a run of next month.
+"""
 
 
 class Due(NamedTuple):

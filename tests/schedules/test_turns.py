@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from models.runs import schedule_triggers
 from models.schedules.scheduling import WORKFLOWS
 from tests.schedules.conftest import new_scheduler
 from tests.schedules.scheduling import Scheduler
@@ -42,3 +44,15 @@ async def test_a_row_whose_schedule_has_its_time_is_left_to_it_for_a_while(sched
     async with scheduler.database.connection() as connection:
         due = await WORKFLOWS.find_due(connection, seconds_late=30, limit=1000)
     assert {untold, overdue} <= {*due} and told not in due
+
+
+async def test_whoever_triggers_a_schedule_by_hand_uses_up_no_later_run(scheduler: Scheduler) -> None:
+    """A clock that is a minute ahead of the database's may start a run."""
+    [far] = await make(scheduler, 1, -3600, is_told=True)
+    [near] = await make(scheduler, 1, -60, is_told=True)
+    accepted: dict[UUID, bool] = {}
+    for workflow, seconds in ((far, 3600), (near, 60)):
+        async with scheduler.database.transaction() as connection:
+            come = datetime.now(UTC) + timedelta(seconds=seconds + 1)
+            accepted[workflow] = await schedule_triggers.accept_due(connection, workflow, come) is not None
+    assert accepted == {far: False, near: True}
