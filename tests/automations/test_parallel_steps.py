@@ -18,7 +18,7 @@ from tests.automations.own_runs import approval, delay
 pytestmark = pytest.mark.usefixtures("nothing_waits")
 
 
-@pytest.mark.executions("shift", "workflow", "turns")
+@pytest.mark.executions("shift", "workflow")
 @pytest.mark.parametrize("first_fails", [False, True])
 @pytest.mark.parametrize("wait", ["delay", "approval"])
 async def test_a_call_that_begins_during_another_is_made_once(
