@@ -169,7 +169,9 @@ async def test_a_place_is_held_while_a_call_is_under_way(
 
         async def have_decided() -> bool:
             async with database.connection() as connection:
-                cursor = await connection.execute("select count(*) as n from run_steps where step_id = 'e'")
+                cursor = await connection.execute(
+                    "select count(*) as n from run_steps where step_id = 'e' and run_id = any(%s)", (run_ids,)
+                )
                 row = await cursor.fetchone()
             return bool(row and row["n"] == 8)
 
