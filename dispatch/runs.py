@@ -177,7 +177,11 @@ class Dispatcher(DispatchLoop):
                 if isinstance(claim, Claim):
                     self._begin(claim, held)
                 continue
+            had_place = self._handing.room > 0
             claim = await self._claim_some(held, rows, alone=alone)
+            if claim is True and not had_place and self._handing.room:
+                # A place that came free during the claim has woken nobody.
+                continue
             if isinstance(claim, bool):
                 if alone:
                     self._alone_since, self._drains = None, False
