@@ -1,4 +1,4 @@
-"""Postgres: one pool for each process, plain SQL, and notifications between processes.
+"""Postgres: one pool for each process, and plain SQL.
 
 All SQL is in `models/`; its functions take a `Connection`. A connection from `connection()` commits each
 statement by itself; `transaction()` commits all statements of its block or none.
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, LiteralString, Self
 
@@ -18,17 +18,16 @@ import orjson
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
-from psycopg.sql import SQL, Identifier
 from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg_pool import AsyncConnectionPool
 
 import logs
 import metrics
+from notifications import Listener
 
 Connection = AsyncConnection[DictRow]
 
 _log = logs.get(__name__)
-_COALESCE_SECONDS = 0.005
 # A server that vanished without a message is noticed within half a minute, instead of the system's hours.
 _CONNECTING: dict[str, Any] = {
     "connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
@@ -285,119 +284,3 @@ class Database:
             parameters=_PARAMETERS | dict(parameters or {}),
             **_CONNECTING,
         )
-
-
-class Notifier:
-    """Notifies other processes of changes, at most once per channel and 5 ms.
-
-    It never notifies inside the transaction of the change: NOTIFY there takes a lock that serialises all
-    commits (measured: 15,300 commits/s fall to 4,400). A notification is a hint; a process that waits for one
-    also checks by itself from time to time.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._pending: dict[tuple[str, str], None] = {}
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin sending."""
-        self._task = asyncio.create_task(self._run(), name="notifier")
-
-    async def stop(self) -> None:
-        """Stop sending."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    def notify(self, channel: str, payload: str = "") -> None:
-        """Send `payload` on `channel` shortly. Call it after the commit."""
-        self._pending[channel, payload] = None
-        self._wake.set()
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                connection = await self._database.connect_dedicated(parameters={"synchronous_commit": "off"})
-                async with connection:
-                    await self._send(connection)
-            except psycopg.Error as error:
-                _log.warning("notifier_reconnecting", error=str(error))
-                await asyncio.sleep(1)
-
-    async def _send(self, connection: Connection) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            batch, self._pending = self._pending, {}
-            channels = [channel for channel, _ in batch]
-            payloads = [payload for _, payload in batch]
-            await connection.execute("select notify_1(%s::text[], %s::text[])", (channels, payloads))
-            await asyncio.sleep(_COALESCE_SECONDS)
-
-
-class Listener:
-    """Receives notifications and passes each payload to its channel's handlers; reconnects by itself."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._handlers: defaultdict[str, list[Callable[[str], None]]] = defaultdict(list)
-        self._task: asyncio.Task[None] | None = None
-        self.connected = asyncio.Event()
-        self.connections = 0
-
-    def add(self, handlers: Mapping[str, Callable[[str], None]]) -> None:
-        """Pass the notifications of these channels on; if it listens already, it connects anew."""
-        unheard = handlers.keys() - self._handlers.keys()
-        for channel, handler in handlers.items():
-            self._handlers[channel].append(handler)
-        if unheard and self._task is not None:
-            self._task.cancel()
-            self._task = asyncio.create_task(self._run(self._task), name="listener")
-
-    def remove(self, handlers: Mapping[str, Callable[[str], None]]) -> None:
-        """Pass nothing more on to these handlers."""
-        for channel, handler in handlers.items():
-            if handler in self._handlers[channel]:
-                self._handlers[channel].remove(handler)
-
-    def start(self) -> None:
-        """Begin to listen. A repetition changes nothing."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="listener")
-
-    async def stop(self) -> None:
-        """Stop listening."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    @staticmethod
-    def _pass_on(handler: Callable[[str], None], payload: str) -> None:
-        try:
-            handler(payload)
-        except Exception as error:
-            # Any client of the database can notify with any payload: the others are still heard.
-            _log.error("notification_not_understood", payload=payload[:100], exc_info=error)
-
-    async def _run(self, former: asyncio.Task[None] | None = None) -> None:
-        if former is not None:
-            await asyncio.gather(former, return_exceptions=True)
-        while True:
-            try:
-                connection = await self._database.connect_dedicated()
-                async with connection:
-                    for channel in self._handlers:
-                        await connection.execute(SQL("listen {}").format(Identifier(channel)))
-                    self.connections += 1
-                    self.connected.set()
-                    async for message in connection.notifies():
-                        for handler in [*self._handlers[message.channel]]:
-                            self._pass_on(handler, message.payload)
-            except psycopg.Error as error:
-                _log.warning("listener_reconnecting", error=str(error))
-            finally:
-                self.connected.clear()
-            await asyncio.sleep(1)

@@ -28,7 +28,7 @@ from activities.monitors import MonitorActivities
 from activities.own_runs import OwnRunActivities
 from activities.schedules import ScheduleActivities
 from database import AWAY as DATABASE_AWAY
-from database import Database, Notifier
+from database import Database
 from dispatch.bulk_actions import BulkActionLoop
 from dispatch.deliveries import DeliveryDispatcher
 from dispatch.jobs import JobDispatcher
@@ -57,6 +57,7 @@ from models.installation.connections import OF_WORKER
 from models.installation.schema import find_schema
 from models.runs.builds import BuildState
 from models.runs.run_bounds import UnfinishedRuns
+from notifications import Notifier
 from outbound.client import Outbound
 from outbound.lease import Lost
 from providers.lookup.lookup import Lookups

@@ -16,7 +16,7 @@ from temporalio.exceptions import ApplicationError
 import logs
 import metrics
 import tracing
-from database import AWAY, Database, Notifier
+from database import AWAY, Database
 from execution.heartbeat import heartbeats
 from execution.ownership import check_workflow
 from micro_batcher import MicroBatcher
@@ -25,6 +25,7 @@ from models.identifiers import new_id
 from models.webhooks import delivery_work, delivery_writes
 from models.webhooks.delivery_work import Delivery
 from models.webhooks.delivery_writes import Change
+from notifications import Notifier
 from outbound.client import Outbound
 from outbound.lease import LeaseLost
 from sealing import Keyring

@@ -12,7 +12,7 @@ import psycopg
 from temporalio import activity
 
 import logs
-from database import Database, Notifier
+from database import Database
 from execution.heartbeat import heartbeats, worker_stops_within
 from execution.lookup_step import without_database
 from execution.ownership import check_workflow
@@ -22,6 +22,7 @@ from models.events import events
 from models.jobs import completion, jobs, queue
 from models.jobs.queue import Chunk, RowAnswer, TargetRow
 from models.lookups.lookups import AllProvidersFailed
+from notifications import Notifier
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.composition import Selection
 from providers.lookup.counting import count_sources

@@ -11,7 +11,7 @@ import psycopg
 from temporalio import activity
 
 import logs
-from database import Database, Notifier
+from database import Database
 from execution.heartbeat import heartbeats, worker_stops_within
 from execution.lookup_step import without_database
 from execution.ownership import check_workflow
@@ -24,6 +24,7 @@ from models.monitors import completion, monitors, queue, runs, sources
 from models.monitors.completion import RunEffects
 from models.monitors.queue import Chunk, TargetResult
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.counting import count_sources
 from providers.lookup.lookup import Lookups

@@ -12,7 +12,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 import logs
-from database import AWAY, Notifier
+from database import AWAY
 from engine.calls import Call
 from execution import clock, observation
 from execution.executor import Executor
@@ -38,6 +38,7 @@ from models.runs.cancelled_steps import record_cancelled_steps
 from models.runs.run_loading import Recorded
 from models.runs.run_writes import Change, End
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from outbound.lease import LeaseLost
 from workflows.messages import (
     CANCEL_RUN,

@@ -10,11 +10,12 @@ from temporalio import activity
 from temporalio.client import Client
 
 import logs
-from database import AWAY, Database, Notifier
+from database import AWAY, Database
 from execution.heartbeat import heartbeats
 from models.runs import schedule_triggers
 from models.runs.runs import QUEUED_CHANNEL
 from models.schedules import scheduling
+from notifications import Notifier
 from temporal import due_schedules
 from workflows.messages import ACCEPT_SCHEDULED_RUN
 

@@ -64,7 +64,7 @@ from api.routes import (
 from api.stream_slots import StreamSlots
 from api.write_probe import WriteProbe
 from assistant.assistant import Assistant
-from database import Database, Notifier
+from database import Database
 from models.accounts.sessions import CHANNEL as CREDENTIAL_CHANNEL
 from models.chat.messages import CHANNEL as CHAT_CHANNEL
 from models.installation import root_key
@@ -73,6 +73,7 @@ from models.jobs.jobs import PROGRESS_CHANNEL
 from models.runs.run_bounds import UnfinishedRuns
 from models.runs.run_results import RESULT_CHANNEL
 from models.runs.runs import FINISHED_CHANNEL
+from notifications import Notifier
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
 from services.account_feeds import AccountFeeds

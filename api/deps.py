@@ -24,12 +24,13 @@ from api.stream_slots import StreamSlots
 from api.write_probe import WriteProbe
 from assistant.assistant import Assistant
 from assistant.tools import Toolset
-from database import Connection, Database, Listener, Notifier
+from database import Connection, Database
 from models.audit import Actor
 from models.automations.definitions import Rules
 from models.errors import Forbidden, Unauthenticated, Unavailable
 from models.identifiers import parse_id
 from models.runs.run_bounds import UnfinishedRuns
+from notifications import Listener, Notifier
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
 from providers.registry import answer_shapes, lookup_fields

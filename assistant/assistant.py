@@ -15,11 +15,12 @@ import logs
 from assistant.bounds import Bounds
 from assistant.recorder import Recorder
 from assistant.tools import Toolset
-from database import Database, Notifier
+from database import Database
 from models.chat import consents, conversations, messages
 from models.chat.conversations import OpenedConversation
 from models.chat.messages import DayUse, Lease, LeaseLost
 from models.errors import Conflict, Forbidden, RateLimited
+from notifications import Notifier
 from outbound.client import Outbound
 from sealing import Keyring
 from services.run_waiter import RunWaiter

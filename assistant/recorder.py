@@ -10,9 +10,10 @@ from typing import Any, Literal
 import psycopg
 
 import logs
-from database import Connection, Database, Notifier
+from database import Connection, Database
 from models.chat import messages
 from models.chat.messages import CHANNEL, LEASE_SECONDS, Lease, LeaseLost, StoredEvent
+from notifications import Notifier
 from sealing import Keyring
 
 _log = logs.get(__name__)

@@ -6,7 +6,7 @@ import asyncio
 from uuid import UUID
 
 import logs
-from database import AWAY, Connection, Notifier
+from database import AWAY, Connection
 from dispatch.loop import DispatchLoop, DispatchServices
 from models import audit
 from models.accounts import agents
@@ -17,6 +17,7 @@ from models.runs import bulk_actions, cancellation, retries, runs
 from models.runs.bulk_actions import RunError, Share
 from models.runs.retries import RetryRequest
 from models.runs.run_bounds import UnfinishedRuns
+from notifications import Notifier
 
 _log = logs.get(__name__)
 # Between two shares, other work of this process and of the database has its turn.

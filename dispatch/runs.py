@@ -15,7 +15,7 @@ from uuid import UUID
 
 import logs
 from activities.credits import start_due
-from database import AWAY, Connection, Database, Notifier
+from database import AWAY, Connection, Database
 from dispatch.loop import DispatchLoop, DispatchServices
 from execution import observation
 from execution.executor import Executor, parse_ids
@@ -31,6 +31,7 @@ from models.runs.claim_requests import ACCOUNT_WINDOW, ClaimRequest
 from models.runs.low_water import LowWater
 from models.runs.run_work import Claim
 from models.runs.runs import CANCELLED_CHANNEL, QUEUED_CHANNEL, worker_channel
+from notifications import Notifier
 from temporal.retiring import end_former_workflows
 
 _log = logs.get(__name__)

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import psycopg
 
-from database import Connection, Database, Notifier
+from database import Connection, Database
 from engine.calls import AttemptResult, failed_attempt
 from micro_batcher import MicroBatcher
 from models.automations import run_targets
@@ -25,6 +25,7 @@ from models.runs.acceptance import RunAcceptance, RunRequest
 from models.runs.child_runs import Key
 from models.runs.run_bounds import TooManyRuns, UnfinishedRuns
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from services.event_checks import ChecksWaiting, EventChecks
 from services.process_pool import PoolBusy, WorkLost
 from settings import Settings

@@ -11,13 +11,14 @@ from uuid import UUID
 import psycopg
 
 import logs
-from database import AWAY, Database, Notifier
+from database import AWAY, Database
 from execution import observation
 from micro_batcher import MicroBatcher
 from models.runs import run_results, run_writes, shifts
 from models.runs.run_writes import Change, End
 from models.runs.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
 from models.runs.shifts import ShiftChanges
+from notifications import Notifier
 from outbound.lease import LeaseLost
 from pipelined import Notifications
 

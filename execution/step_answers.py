@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from database import Database, Notifier
+from database import Database
 from engine.calls import AttemptResult, Call, failed_attempt
 from execution import clock
 from execution.child_starts import PENDING, ChildStarts
@@ -21,6 +21,7 @@ from models.events import alerts
 from models.events.event_data import WorkflowAlert
 from models.runs import child_runs, prompts, step_answers
 from models.runs.child_runs import Child, Key
+from notifications import Notifier
 from services.event_checks import EventChecks
 from settings import Settings
 

@@ -24,13 +24,14 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import logs
 import metrics
-from database import Database, Notifier
+from database import Database
 from execution import clock
 from execution.own_execution import run_id_of
 from models.errors import NotFound
 from models.runs import cancellation, own_runs
 from models.runs.own_runs import CarriedRun
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from temporal.client import TEMPORAL_AWAY
 from temporal.starts import run_workflow_id
 from workflows.messages import AUTOMATION_RUN, LEFT, LOOK

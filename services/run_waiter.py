@@ -11,11 +11,12 @@ from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar, cast
 from uuid import UUID
 
-from database import Database, Listener
+from database import Database
 from micro_batcher import MicroBatcher
 from models.runs import runs
 from models.runs.run_results import Result, read_payload
 from models.runs.run_views import RunView
+from notifications import Listener
 
 # The time between reads without a notification; longer while notifications are received, because they are
 # rarely lost.

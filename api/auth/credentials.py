@@ -12,9 +12,10 @@ from uuid import UUID
 
 from api.auth import cookies
 from api.problems import Problem
-from database import Database, Listener
+from database import Database
 from models.accounts import keys, sessions
 from models.errors import Unauthenticated
+from notifications import Listener
 from sealing import Keyring
 
 _REMEMBERED_SECONDS = 5.0

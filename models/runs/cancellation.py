@@ -7,9 +7,10 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 import metrics
-from database import Connection, Notifier
+from database import Connection
 from models.errors import NotFound
 from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
+from notifications import Notifier
 
 FIRST = UUID(int=0)
 """The smallest id."""

@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 
 from aiohttp import web
 
-from database import Database, Notifier
+from database import Database
 from models.accounts import accounts, secrets
 from models.accounts.accounts import NewAccount
 from models.audit import Actor
@@ -25,6 +25,7 @@ from models.errors import Conflict
 from models.runs import resumption
 from models.runs.run_views import RunView
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from sealing import Keyring
 from tests.automations.engine import Endpoint, NewTarget, accept, ended, transform
 from tests.automations.own_runs import performers

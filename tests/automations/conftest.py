@@ -11,13 +11,14 @@ import pytest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from database import Database, Notifier
+from database import Database
 from execution import workflow_watch
 from language.definition import Definition
 from models.accounts import accounts
 from models.audit import Actor
 from models.automations import automations, run_targets
 from models.automations.run_targets import RunTarget
+from notifications import Notifier
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect

@@ -23,10 +23,11 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
 import worker
-from database import Database, Notifier
+from database import Database
 from models.automations.run_targets import RunTarget
 from models.runs import acceptance, cancellation
 from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL, RunView
+from notifications import Notifier
 from outbound.client import Outbound
 from providers.lookup.lookup import Lookups
 from sealing import Keyring

@@ -11,9 +11,10 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowHandle
 
-from database import Database, Notifier
+from database import Database
 from models.automations.run_targets import RunTarget
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from tests.automations.engine import accept, ended, events_of, run_workflow, statuses, until
 
 Handle = WorkflowHandle[Any, Any]

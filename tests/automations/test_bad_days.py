@@ -17,10 +17,11 @@ from uuid import UUID
 import pytest
 from temporalio.client import Client
 
-from database import Database, Notifier
+from database import Database
 from execution import executor
 from models.runs import runs
 from models.runs.claim_order import KEPT
+from notifications import Notifier
 from outbound.client import Outbound
 from providers.registry import KINDS
 from sealing import Keyring

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowHandle
 
-from database import Database, Notifier
+from database import Database
+from notifications import Notifier
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

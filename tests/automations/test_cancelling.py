@@ -11,10 +11,11 @@ import pytest
 from aiohttp import web
 from temporalio.client import Client, WorkflowFailureError
 
-from database import Database, Notifier
+from database import Database
 from models.runs import cancellation
 from models.runs.run_views import RunView
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

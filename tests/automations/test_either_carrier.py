@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from database import Database, Notifier
+from database import Database
+from notifications import Notifier
 from sealing import Keyring
 from tests.automations import sources
 from tests.automations.carriers import (

@@ -9,9 +9,10 @@ import pytest
 from aiohttp import web
 from temporalio.client import Client
 
-from database import Database, Notifier
+from database import Database
 from models.runs import run_work
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from tests.automations.carriers import wrong_times
 from tests.automations.engine import (
     Endpoint,

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from database import Database, Notifier
+from database import Database
 from models.runs import acceptance
 from models.runs.acceptance import RunRequest
+from notifications import Notifier
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

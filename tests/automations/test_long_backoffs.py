@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from database import Database, Notifier
+from database import Database
 from language.delays import write_time
 from models.automations.run_targets import RunTarget
 from models.runs import runs
 from models.runs.run_views import RunView, StepAttemptView, StepView
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

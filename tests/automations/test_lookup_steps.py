@@ -8,8 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from database import Database, Notifier
+from database import Database
 from models.runs.run_views import RunView
+from notifications import Notifier
 from tests.automations import sources
 from tests.automations.engine import NewTarget, accept, ended
 from tests.automations.sources import Account, books

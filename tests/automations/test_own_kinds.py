@@ -9,7 +9,8 @@ import pytest
 from aiohttp import web
 from temporalio.client import Client
 
-from database import Database, Notifier
+from database import Database
+from notifications import Notifier
 from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, run_workflow, transform, until, webhook
 from tests.automations.own_runs import called, performers

@@ -11,8 +11,9 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import PauseActivityRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from database import Database, Notifier
+from database import Database
 from execution import workflow_watch
+from notifications import Notifier
 from services.carriers import describe_run
 from temporal.client import TASK_QUEUE
 from temporal.starts import run_workflow_id

@@ -8,8 +8,9 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client, WorkflowFailureError
 
-from database import Database, Notifier
+from database import Database
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from temporal.client import TASK_QUEUE
 from temporal.starts import run_workflow_id
 from tests.automations.engine import (

@@ -9,13 +9,14 @@ from uuid import UUID, uuid4
 import pytest
 from temporalio.client import Client
 
-from database import Database, Notifier
+from database import Database
 from execution import long_waits, workflow_watch
 from execution.long_waits import WaitGiver
 from models.automations.run_targets import RunTarget
 from models.identifiers import new_id
 from models.runs import own_runs
 from models.runs.workers import count_alive, find_alive, sign_in
+from notifications import Notifier
 from sealing import Keyring
 from settings import Settings
 from tests.api_server import Api, Person

@@ -11,7 +11,8 @@ from aiohttp import web
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 
-from database import Database, Notifier
+from database import Database
+from notifications import Notifier
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

@@ -9,9 +9,10 @@ from uuid import UUID
 import pytest
 from aiohttp import web
 
-from database import Database, Notifier
+from database import Database
 from models.runs import resumption
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from tests.automations.engine import Endpoint, NewTarget, Work, accept, ended, requested, statuses, webhook
 from tests.automations.own_runs import approval, delay
 

@@ -9,12 +9,13 @@ from uuid import UUID
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 
-from database import Database, Notifier
+from database import Database
 from language.progress import Progress
 from models.automations.run_targets import RunTarget
 from models.runs import cancellation
 from models.runs.own_runs import WORKFLOW
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from database import Database, Notifier
+from database import Database
 from engine.calls import AttemptResult
 from execution.redaction import Redaction
 from execution.webhook_step import Secrets, WebhookCall, send
@@ -18,6 +18,7 @@ from language.steps import Retry, WebhookStep
 from language.webhook_requests import RequestTemplates
 from models.identifiers import new_id
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from outbound.client import Outbound
 from settings import Settings
 from tests.automations.engine import (

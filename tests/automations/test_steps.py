@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from database import Database, Notifier
+from database import Database
 from language.records import INLINE_BYTES
+from notifications import Notifier
 from tests.automations.engine import (
     Endpoint,
     NewTarget,

@@ -12,8 +12,8 @@ from aiohttp import web
 
 import telemetry
 import tracing
-from database import Notifier
 from execution import attempts
+from notifications import Notifier
 from services import delivery_attempts
 from tests.api_server import Api
 from tests.automations.collector import Collector, attributes_of, collecting

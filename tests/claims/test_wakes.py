@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from database import Database, Listener
+from database import Database
 from engine.calls import Call
 from execution.executor import parse_ids
 from execution.step_answers import StepAnswers
@@ -14,6 +14,7 @@ from language.steps import WaitStep
 from models.identifiers import new_id
 from models.runs import resumption, shifts
 from models.runs.runs import worker_channel
+from notifications import Listener
 from settings import Settings
 from tests.automations.engine import until
 from tests.claims.conftest import NewRuns

@@ -11,10 +11,11 @@ from aiohttp import web
 from standardwebhooks import Webhook
 
 import metrics
-from database import Database, Notifier
+from database import Database
 from models.installation import figures
 from models.webhooks import deliveries, endpoints, resending
 from models.webhooks.delivery_writes import Attempt
+from notifications import Notifier
 from sealing import Keyring
 from services.figure_writer import FigureWriter
 from tests.automations.engine import Endpoint, until

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from database import Database, Notifier
+from database import Database
 from engine.calls import Call, JSONObject
 from engine.driver import Driver
 from engine.plan import Plan
@@ -27,6 +27,7 @@ from language.records import INLINE_BYTES
 from models.runs import run_loading, run_work, step_answers
 from models.runs.claim_requests import ClaimRequest
 from models.runs.run_work import Claim, ClaimedRun
+from notifications import Notifier
 from tests.automations.claims import lose, new_shift, runs_of
 from tests.claims.conftest import NewRuns
 from tests.engine.definitions import definitions, payloads

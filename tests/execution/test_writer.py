@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from database import Database, Notifier
+from database import Database
 from execution import run_recorder
 from execution.run_recorder import DatabaseAway, RunRecorder, StaleProgress
 from models.identifiers import new_id
 from models.runs.run_writes import Change, End, Wait
+from notifications import Notifier
 from tests.automations.claims import record_of
 from tests.claims.conftest import NewRuns
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from database import Database, Notifier
+from database import Database
 from models.audit import Actor
 from models.credits import credits
 from models.identifiers import new_id
 from models.jobs import acceptance, completion, jobs
 from models.jobs.acceptance import NewJob, RowInput
 from models.jobs.jobs import CHANGED_CHANNEL, JobType, JobView
+from notifications import Notifier
 from services.jobs import price_of
 from tests.automations.engine import until
 

@@ -12,9 +12,10 @@ import pytest
 
 from api.routes import jobs
 from api.streams import job_events
-from database import Connection, Database, Notifier
+from database import Connection, Database
 from models.jobs import cleanup, results
 from models.jobs.results import Result
+from notifications import Notifier
 from settings import Settings
 from tests.api_server import Api, Person, running
 from tests.automations.engine import until

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from temporalio.client import Client
 
-from database import Notifier
 from models.accounts import keys
 from models.errors import Conflict, InsufficientCredits, NotFound
 from models.identifiers import new_id
 from models.jobs import acceptance, cleanup, results
 from models.jobs.jobs import list_some
+from notifications import Notifier
 from temporal import starts
 from tests.automations.engine import until
 from tests.jobs.conftest import NewJobber

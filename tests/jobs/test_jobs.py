@@ -8,8 +8,8 @@ import pytest
 
 import providers.lookup.lookup
 import providers.lookup.offline_answers
-from database import Notifier
 from models.jobs.jobs import JobType
+from notifications import Notifier
 from providers.lookup.result import LookupResult
 from providers.sources.base import Query
 from providers.sources.kind import Kind

@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 
 import activities.jobs
-from database import Notifier
 from models.jobs import acceptance, queue
 from models.jobs.queue import RowAnswer
 from models.lookups import provider_states
+from notifications import Notifier
 from services import pacing
 from tests.automations.engine import until
 from tests.jobs.jobs import ABUSE, Jobber

@@ -6,10 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from database import Connection, Database, Notifier
+from database import Connection, Database
 from models.identifiers import new_id
 from models.jobs import results
 from models.jobs.results import Result
+from notifications import Notifier
 from services.jobs import Table
 from tests.jobs.jobs import Jobber
 from tests.monitors.watching import Scanner, addresses

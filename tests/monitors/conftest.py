@@ -9,10 +9,11 @@ import pytest
 from pydantic import SecretStr
 from temporalio.client import Client
 
-from database import Database, Notifier
+from database import Database
 from models.accounts import accounts
 from models.accounts.accounts import NewAccount
 from models.identifiers import new_id
+from notifications import Notifier
 from providers.registry import KINDS
 from providers.sources.base import RemoteSource
 from sealing import Keyring

@@ -12,10 +12,11 @@ from temporalio.client import Client, ScheduleDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.schedules import ScheduleActivities
-from database import Database, Notifier
+from database import Database
 from models.monitors import cleanup, monitors, runs
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.schedules.scheduling import MONITORS, ScheduledTable
+from notifications import Notifier
 from temporal import due_schedules
 from tests.automations.engine import until
 from tests.monitors.conftest import NewWatcher

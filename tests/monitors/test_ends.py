@@ -7,12 +7,13 @@ from typing import Any
 
 from temporalio.client import Client
 
-from database import Database, Notifier
+from database import Database
 from models.lists import lists
 from models.monitors import cleanup, completion, monitors
 from models.monitors.monitors import MonitorSettings
 from models.webhooks import endpoints
 from models.webhooks.endpoints import EndpointSettings
+from notifications import Notifier
 from sealing import Keyring
 from temporal import starts
 from tests.automations.engine import ended, until

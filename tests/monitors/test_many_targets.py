@@ -6,8 +6,8 @@ import pytest
 from temporalio import workflow
 from temporalio.client import Client
 
-from database import Notifier
 from models.monitors import runs
+from notifications import Notifier
 from temporal import starts
 from tests.monitors.watching import Scanner, Watcher, addresses
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from database import Notifier
 from models.lists import lists
+from notifications import Notifier
 from tests.monitors.conftest import forget_answers
 from tests.monitors.watching import Scanner, Watcher, addresses, reported, scanned_as
 

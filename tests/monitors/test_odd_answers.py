@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from database import Notifier
+from notifications import Notifier
 from providers.lookup import composition
 from providers.lookup.result import LookupResult
 from providers.sources.base import Query

@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 from aiohttp import web
 
-from database import Notifier
+from notifications import Notifier
 from settings import ProviderSettings, Rate, Settings
 from tests.monitors.watching import Answer, Scanner, Watcher, addresses, reported, scanned_as
 

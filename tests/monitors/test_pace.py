@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import pytest
 from aiohttp import web
 
-from database import Database, Notifier
+from database import Database
 from models.errors import Conflict
 from models.monitors import completion, runs
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.monitors.run_views import MonitorRunView
+from notifications import Notifier
 from services.monitor_pace import NOBODY, Pace, WaitingTarget
 from tests.automations.engine import until
 from tests.monitors.conftest import forget_answers

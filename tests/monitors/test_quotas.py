@@ -7,9 +7,10 @@ from uuid import UUID
 
 from aiohttp import web
 
-from database import Database, Notifier
+from database import Database
 from models.monitors.monitors import CHANGED_CHANNEL
 from models.monitors.run_views import MonitorRunView
+from notifications import Notifier
 from tests.monitors.watching import Answer, Scanner, Watcher, addresses, answering, reported, scanned_as
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from database import Database, Notifier
+from database import Database
 from models.lists import lists
 from models.monitors import cleanup, overview, runs
+from notifications import Notifier
 from tests.monitors.watching import Scanner, Watcher, addresses, scanned_as
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from database import Notifier
 from models.errors import Conflict, InsufficientCredits
 from models.lists import lists
 from models.monitors import monitored_targets
 from models.monitors.monitors import CHANGED_CHANNEL
+from notifications import Notifier
 from tests.monitors.conftest import NewWatcher
 from tests.monitors.watching import Scanner, Watcher, addresses, answering, reported, scanned_as
 

@@ -10,13 +10,14 @@ from typing import Any
 import orjson
 import pytest
 
-from database import Database, Notifier
+from database import Database
 from models.identifiers import new_id
 from models.monitors import completion, monitors, sources
 from models.monitors.monitor_views import MonitorView
 from models.monitors.queue import Chunk, TargetResult
 from models.webhooks import endpoints
 from models.webhooks.endpoints import EndpointSettings
+from notifications import Notifier
 from providers.lookup.composition import compose
 from providers.lookup.coverage import silences
 from providers.lookup.offline_answers import lack_of

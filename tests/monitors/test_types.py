@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from database import Notifier
 from models.lists.lists import TargetType
 from models.monitors import monitors
 from models.monitors.monitors import MonitorSettings
+from notifications import Notifier
 from settings import Settings
 from tests.automations import sources
 from tests.monitors.watching import Watcher

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from database import Notifier
+from notifications import Notifier
 from settings import Settings
 from tests.api_server import Person, running
 from tests.automations.engine import until

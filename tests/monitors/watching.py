@@ -13,7 +13,7 @@ from uuid import UUID
 
 from aiohttp import web
 
-from database import Database, Notifier
+from database import Database
 from language.definition import Definition
 from models.audit import Actor
 from models.automations import automations
@@ -21,6 +21,7 @@ from models.credits import credits
 from models.monitors import monitors, runs
 from models.monitors.monitors import CHANGED_CHANNEL, MonitorSettings
 from models.monitors.run_views import MonitorRunView
+from notifications import Notifier
 from sealing import Keyring
 from tests.automations.engine import until
 from tests.checked_definitions import checked

@@ -10,9 +10,10 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from database import Connection, Database, Listener, Notifier
+from database import Connection, Database
 from embedded.postgres import Postgres
 from models.runs.runs import FINISHED_CHANNEL
+from notifications import Listener, Notifier
 from services import run_waiter
 from services.run_waiter import RunWaiter
 from tests.api_server import Api, Person

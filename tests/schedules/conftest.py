@@ -6,9 +6,10 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client
 
-from database import Database, Notifier
+from database import Database
 from models.accounts import accounts
 from models.accounts.accounts import NewAccount
+from notifications import Notifier
 from sealing import Keyring
 from settings import Settings
 from temporal.client import connect

@@ -9,7 +9,8 @@ import pytest
 from temporalio.client import Client
 
 from activities.schedules import ScheduleActivities
-from database import Database, Notifier
+from database import Database
+from notifications import Notifier
 from tests.automations.engine import until
 from tests.schedules.scheduling import HOURLY, Scheduler
 

@@ -11,9 +11,10 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.schedules import ScheduleActivities
-from database import Database, Notifier
+from database import Database
 from dispatch import schedules as schedule_dispatcher
 from models.schedules.scheduling import WORKFLOWS
+from notifications import Notifier
 from temporal import due_schedules
 from tests.automations.engine import until
 from tests.schedules.scheduling import HOURLY, Scheduler, completed, schedule, scheduled

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 import pytest
 from temporalio.client import Client
 
-from database import Database, Notifier
+from database import Database
+from notifications import Notifier
 from sealing import Keyring
 from settings import Settings
 from tests.automations.conftest import (

@@ -27,10 +27,11 @@ from temporalio.client import (
 from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
 from temporalio.converter import DataConverter, WorkflowSerializationContext
 
-from database import Database, Notifier
+from database import Database
 from execution import workflow_watch
 from models.automations.run_targets import RunTarget
 from models.runs.runs import QUEUED_CHANNEL
+from notifications import Notifier
 from sealing import Keyring
 from temporal import schedules
 from temporal.client import TASK_QUEUE
