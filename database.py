@@ -212,7 +212,8 @@ class Database:
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
         """Lend a connection on which each statement commits by itself."""
-        began = time.perf_counter()
+        began, task = time.perf_counter(), asyncio.current_task()
+        cancels = task.cancelling() if task else 0
         try:
             connection = await self._pool.getconn()
         except psycopg.OperationalError:
@@ -222,6 +223,10 @@ class Database:
         self.is_away = False
         self._lent += 1
         try:
+            # The pool waits by `wait_for`, which in Python 3.11 loses a cancellation that comes as the
+            # connection does: a task that runs until it is cancelled would go on for ever.
+            if task and task.cancelling() > cancels:
+                raise asyncio.CancelledError
             async with connection:
                 yield connection
         except psycopg.InternalError as error:
