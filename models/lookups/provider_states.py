@@ -76,7 +76,8 @@ _RATES = """
     error_rate = error_rate * (1 - %(weight)s) + case when %(limited)s then 0 else %(weight)s end,
     limited_rate = limited_rate * (1 - %(weight)s) + case when %(limited)s then %(weight)s else 0 end"""
 # Rows are locked in the order of their names, as in sql/admit_request_2.sql. A refusal during a pause belongs
-# to an earlier request: it does not count as a further refusal.
+# to an earlier request: it does not count as a further refusal. The statement may have begun, and waited for
+# the row, before the one that opened the breaker: the seconds that are left are counted from its answer.
 _FAIL = f"""
 with locked as materialized (
     select source, refusals + (%(limited)s and not coalesce(
@@ -107,7 +108,7 @@ set failures = failures + case when {_ASKED_BEFORE} then 0 else %(counts)s end, 
         end
 from pauses where p.source = %(row)s and pauses.source = p.source
 returning blocked_as as reason,
-    coalesce(extract(epoch from blocked_until - now())::float8, 0) as retry_after
+    coalesce(extract(epoch from blocked_until - clock_timestamp())::float8, 0) as retry_after
 """
 
 
