@@ -17,7 +17,8 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 """The upper bounds of all histograms, in seconds."""
 OTHER = "other"
 """The label of what has no series of its own."""
-_MOST_SERIES = 250
+MOST_SERIES = 1000
+"""The series of a figure in one process; the rest counts as `OTHER`."""
 _MOST_FAILED = _MOST_TALLIES = 10_000
 
 Labels = tuple[str, ...]
@@ -67,8 +68,8 @@ class Figure:
         (self._amounts.get(labels) or self._begin(labels))[0] += amount
 
     def _begin(self, labels: Labels) -> list[float]:
-        """Return the amounts of a series; beyond 250 series, those of the one for all others."""
-        if labels not in self._series and len(self._series) >= _MOST_SERIES:
+        """Return the amounts of a series; beyond 1,000 series, those of the one for all others."""
+        if labels not in self._series and len(self._series) >= MOST_SERIES:
             labels = (OTHER,) * len(labels)
         self._series.add(labels)
         return self._amounts.setdefault(labels, [0.0] * self.size)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import get_args
 from uuid import uuid4
 
 import pytest
 
 import metrics
 from database import Database
-from metrics import BUCKETS, OTHER, Amounts, Figure, Histogram
+from metrics import BUCKETS, MOST_SERIES, OTHER, Amounts, Figure, Histogram
 from models.credits import credits
 from models.credits.credits import Booking
 from models.installation import backups, figures
+from models.lookups.lookups import Status
+from providers.registry import KINDS
 from services.figure_writer import FigureWriter
 from tests.api_server import Api
 from tests.health.scraping import grown, scraped
@@ -102,14 +105,19 @@ async def test_beyond_fifty_failing_workflows_the_others_are_one(api: Api, datab
 def test_a_figure_has_so_many_series_at_most() -> None:
     figure = Figure("vedette_many", "For this test", "code")
     for _ in range(2):
-        for _ in range(500):
+        for _ in range(MOST_SERIES + 500):
             figure.add(1, uuid4().hex)
         taken = figure.take()
         others = sum(one.amounts[0] for one in taken if one.labels == (OTHER,))
-        assert sum(one.amounts[0] for one in taken) == 500
-    assert others == 500
+        assert sum(one.amounts[0] for one in taken) == MOST_SERIES + 500
+    assert others == MOST_SERIES + 500
     figure.give_back(("new",), [2])
     assert figure.take() == [Amounts("vedette_many", (OTHER,), [2])]
+
+
+def test_each_source_has_a_series_for_each_outcome() -> None:
+    sources = {source.spec.name for kind in KINDS.values() for source in kind.sources}
+    assert len(sources) * len(get_args(Status)) < MOST_SERIES
 
 
 async def test_a_process_stops_though_the_database_takes_its_last_figures_not(
