@@ -45,10 +45,11 @@ class CallBuilder:
         if roots is None:
             iterated = self._plan.iterates[step.id] if item is None else ()
             roots = tuple(dict.fromkeys((*self._plan.reads[step.id], *iterated)))
-        output_of = self._state.find_last_completed(self._plan.awaits.get(step.id, ()))
+        sends = step.id in self._plan.sends_run_data
+        output_of = self._state.find_last_completed(self._plan.awaits[step.id]) if sends else None
         if output_of is not None and kind == "send":
             roots = tuple(dict.fromkeys((*roots, output_of)))
-        scope, stored = self._state.read_roots(roots)
+        scope, stored = self._state.read_roots(step.id, roots)
         timeout = step.timeout if isinstance(step, CallingStep) else None
         return Call(
             kind=kind,

@@ -233,7 +233,7 @@ class Driver:
         """Evaluate the `if` of a step; return None if the step must begin."""
         roots = self._plan.decides[step.id]
         try:
-            found = self._inline.evaluate(roots, lambda scope, budget: [decide(step, scope, budget)])
+            found = self._inline.evaluate(step.id, roots, lambda scope, budget: [decide(step, scope, budget)])
         except ExpressionError as problem:
             self._settle(step, unevaluated_attempt(problem), now)
             return []
@@ -250,7 +250,9 @@ class Driver:
         roots = (*self._plan.reads[step.id], *self._plan.iterates[step.id])
         read = Seen()
         try:
-            found = self._inline.evaluate(roots, lambda scope, budget: [evaluate(step, scope, budget, read)])
+            found = self._inline.evaluate(
+                step.id, roots, lambda scope, budget: [evaluate(step, scope, budget, read)]
+            )
         except ExpressionError as problem:
             self._settle(step, unevaluated_attempt(problem, read.value), now)
             return []
@@ -266,7 +268,9 @@ class Driver:
             return self._delay_until(step, None, now)
         try:
             roots = self._plan.reads[step.id]
-            found = self._inline.evaluate(roots, lambda scope, budget: [delay_of(step.config, scope, budget)])
+            found = self._inline.evaluate(
+                step.id, roots, lambda scope, budget: [delay_of(step.config, scope, budget)]
+            )
         except ExpressionError as problem:
             self._settle(step, unevaluated_attempt(problem), now)
             return []
@@ -288,7 +292,9 @@ class Driver:
         if under_way.window is None:
             try:
                 roots = self._plan.iterates[step.id]
-                items = self._inline.evaluate(roots, lambda scope, budget: items_of(step, scope, budget))
+                items = self._inline.evaluate(
+                    step.id, roots, lambda scope, budget: items_of(step, scope, budget)
+                )
             except ExpressionError as problem:
                 self._settle(step, unevaluated_attempt(problem), now)
                 return []
@@ -316,7 +322,7 @@ class Driver:
             return
         with suppress(ExpressionError):
             roots = self._plan.iterates[step.id]
-            items = self._inline.evaluate(roots, lambda scope, budget: items_of(step, scope, budget))
+            items = self._inline.evaluate(step.id, roots, lambda scope, budget: items_of(step, scope, budget))
             if items is not None:
                 self._open_window(step, under_way, items)
 

@@ -37,13 +37,15 @@ class Inline:
         """Begin another advance."""
         self._left = INLINE_NODES
 
-    def evaluate(self, roots: tuple[str, ...], evaluation: Callable[[JSONObject, Budget], T]) -> T | None:
+    def evaluate(
+        self, step_id: str, roots: tuple[str, ...], evaluation: Callable[[JSONObject, Budget], T]
+    ) -> T | None:
         """Return a value that can be evaluated here; None if it exceeds the rest, or needs stored values.
 
         Raises:
             ExpressionError: from the evaluation.
         """
-        scope, stored = self._state.read_roots(roots)
+        scope, stored = self._state.read_roots(step_id, roots)
         if stored or self._left <= 0:
             return None
         budget = Budget(self._left)

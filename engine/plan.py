@@ -25,7 +25,9 @@ class Plan:
         iterates: by step, those that its `for_each` reads.
         decides: by step, those that its `if` reads.
         resume_urls: the webhook steps that read resume URLs.
-        awaits: by webhook step that sends the data of its run, the steps that are done before it.
+        awaits: by step, the steps that are done before it, also indirectly. It sees no others: what it reads
+            must not hang on when those end.
+        sends_run_data: the webhook steps that send the data of their run.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -51,19 +53,18 @@ class Plan:
             for step in self.steps
             if isinstance(step, WebhookStep) and any(map(reads_resume_url, reads[step.id].config))
         )
-        self.awaits = {
-            step.id: awaited
-            for step, awaited in zip(self.steps, self._all_needs(), strict=True)
-            if isinstance(step, WebhookStep) and step.config.sends_run_data
-        }
-        for step_id in self.awaits:
+        self.awaits = dict(zip(self.position, self._all_needs(), strict=True))
+        self.sends_run_data = frozenset(
+            step.id for step in self.steps if isinstance(step, WebhookStep) and step.config.sends_run_data
+        )
+        for step_id in self.sends_run_data:
             self.reads[step_id] = tuple(dict.fromkeys((*self.reads[step_id], *RUN_DATA)))
         self._outputs_read = {
             root
             for of in (self.reads, self.iterates, self.decides)
             for roots in of.values()
             for root in roots
-        }.union(*self.awaits.values())
+        }.union(*map(self.awaits.__getitem__, self.sends_run_data))
 
     def _roots(self, references: Iterable[Reference]) -> tuple[str, ...]:
         roots = roots_of(references)

@@ -266,14 +266,20 @@ class RunState:
             if isinstance(step, WorkflowStep | WaitStep):
                 under_way.until = None
 
-    def read_roots(self, roots: Iterable[str]) -> tuple[JSONObject, tuple[str, ...]]:
-        """Return the values of these roots for a step, and those roots whose values are stored."""
-        wanted = list(roots)
-        names = [*wanted, *self.scope["steps"]] if "steps" in wanted else wanted
+    def read_roots(self, step_id: str, roots: Iterable[str]) -> tuple[JSONObject, tuple[str, ...]]:
+        """Return the values of these roots for a step, and those roots whose values are stored.
+
+        Of other steps it sees those that it waits for.
+        """
+        awaited, steps = self._plan.awaits[step_id], self.scope["steps"]
+        wanted = [root for root in roots if root not in self._plan.position or root in awaited]
+        names = [*wanted, *(step for step in steps if step in awaited)] if "steps" in wanted else wanted
         stored = tuple(name for name in dict.fromkeys(names) if name in self._stored)
-        # A step that reads the whole scope also names steps that are not done.
-        known = (root for root in wanted if root in self.scope and root not in stored)
-        return {root: self.scope[root] for root in known}, stored
+        # A step that reads the whole scope also names steps that were skipped.
+        scope = {root: self.scope[root] for root in wanted if root in self.scope and root not in stored}
+        if "steps" in scope:
+            scope["steps"] = {step: kept for step, kept in steps.items() if step in awaited}
+        return scope, stored
 
     def find_last_completed(self, step_ids: Collection[str]) -> str | None:
         """Return the last, in list order, of these steps that completed; their outputs must be kept."""

@@ -116,7 +116,9 @@ def warnings_of(
             yield from _doubts(source, awaited.keys() - {step.id})
             for name in dict.fromkeys(map(step_read, source.references)):
                 if name in early:
-                    message = f"This may run before {name} is done: add {name} to its needs."
+                    message = (
+                        f"This step does not wait for {name}, and so finds null: add {name} to its needs."
+                    )
                     yield Finding(source.pointer, "not_awaited", message)
     for source in readable(trigger_checks.sources_of(definition)):
         yield from _doubts(source, needs.keys())

@@ -30,12 +30,11 @@ def definitions(draw: st.DrawFn, *, all_may_fail: bool = False) -> JSONObject:
     total = draw(st.integers(1, 8))
     for index in range(total):
         step: JSONObject = {"id": f"s{index}"}
-        needs = [one["id"] for one in steps[-1:]]
         if index and side_by_side and draw(st.booleans()):
-            needs = draw(st.lists(st.sampled_from([s["id"] for s in steps]), unique=True, max_size=3))
-            step["needs"] = needs
-        # It reads what it needs; but what a delay gives is a time, and not the same in every batch.
-        readable = [one["id"] for one in steps if one["id"] in needs and one["type"] != "delay"]
+            others = st.sampled_from([one["id"] for one in steps])
+            step["needs"] = draw(st.lists(others, unique=True, max_size=3))
+        # Also of steps that it does not wait for. But what a delay gives is a time, and not always the same.
+        readable = [one["id"] for one in steps if one["type"] != "delay"]
         earlier = draw(st.sampled_from(["trigger", *readable]))
         # Items may fail their step, and the run with it.
         kinds = [kind for kind in _KINDS if kind != "each" or all_may_fail or not side_by_side]
