@@ -78,6 +78,9 @@ class AutomationRun:
     @workflow.signal(name=TAKEN_UP)
     def taken_up(self, given: OwnRun) -> None:
         """Continue under this claim: the run had waited, and its wait is over."""
+        # Any client can send null, bytes or Protobuf, which are decoded without a look at the type.
+        if not isinstance(given, OwnRun):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return
         if given.run_id == self._given.run_id and given != self._given:
             self._offered.append(given)
 
@@ -218,12 +221,12 @@ class AutomationRun:
             activity_id=call.label if times == 1 else f"{call.label}, {times}",
             summary=call.label,
         )
-        try:
-            todo = workflow.payload_converter().from_payload(told.payload, Todo)
-        except (ValueError, KeyError):
-            todo = None
         # Any client of Temporal can complete the activity with any result: then the rows decide.
-        return given, todo if todo is not None and _is_possible(todo) else None
+        try:
+            todo: object = workflow.payload_converter().from_payload(told.payload, Todo)
+        except Exception:  # Protobuf's converters raise RuntimeError and DecodeError
+            todo = None
+        return given, todo if isinstance(todo, Todo) and _is_possible(todo) else None
 
     async def _cancel(self) -> None:
         await workflow.execute_activity(CANCEL_RUN, self._given, **policies.QUICK)
