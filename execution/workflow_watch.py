@@ -19,6 +19,7 @@ from temporalio.client import (
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowHandle,
+    WorkflowHistoryEventFilterType,
 )
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -48,6 +49,7 @@ _LOOK_AGAIN_SECONDS = 2.0
 # The number of workflows that are signalled to leave at a time.
 _LEAVING = 200
 _ENDED_BY_PEOPLE = (WorkflowExecutionStatus.TERMINATED, WorkflowExecutionStatus.CANCELED)
+_SERVER = "history-service"  # its identity in what it does by itself
 _OPEN = f"WorkflowType = '{AUTOMATION_RUN}' and ExecutionStatus = 'Running'"
 
 
@@ -142,7 +144,7 @@ class WorkflowWatch:
             # A workflow that was ended before this claim is irrelevant: the next one is about to begin.
             handle = self._client.get_workflow_handle(workflow_id, run_id=latest.run_id)
             if await _had_claim(handle, seen.claim_id):
-                await self._cancel(seen)
+                await (self._queue(seen) if await _ended_by_server(handle) else self._cancel(seen))
         elif status in (WorkflowExecutionStatus.FAILED, WorkflowExecutionStatus.TIMED_OUT):
             await self._queue(seen)
         elif status in (None, WorkflowExecutionStatus.COMPLETED) and age > _UNKNOWN:
@@ -200,3 +202,10 @@ async def _had_claim(handle: WorkflowHandle[Any, Any], claim_id: UUID) -> bool:
         if wanted in event.SerializeToString():
             return True
     return False
+
+
+async def _ended_by_server(handle: WorkflowHandle[Any, Any]) -> bool:
+    """Return whether Temporal itself has terminated a workflow, as for a history that is too long."""
+    history = await handle.fetch_history(event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT)
+    ends = [event.workflow_execution_terminated_event_attributes for event in history.events]
+    return any(end.identity == _SERVER for end in ends)

@@ -41,6 +41,9 @@ _CLAIMED_SECONDS = 60.0
 _MOST_CALLS, _LONGEST_LABEL, _MOST_SECONDS = 2_000, 500, 10 * 366 * 86_400.0
 # While the database is away, the workflow waits instead of an activity, so that no slot is occupied.
 _AGAIN_SECONDS = 2.0
+# Where steps overlap there may always be a call under way. Temporal terminates a workflow at 51,200 events:
+# from this number on no call begins until it can continue as new.
+_MOST_EVENTS = 20_000
 
 
 @workflow.defn(name=AUTOMATION_RUN)
@@ -113,11 +116,16 @@ class AutomationRun:
             self._left = False
             if not self._at_work and not self._offered and workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(self._given)
-            for call in todo.calls:
+            for call in () if self._must_end_calls() else todo.calls:
                 # Where something waits, its end may begin another call beside this one.
                 alone = len(todo.calls) == 1 and not self._at_work and todo.seconds is None
                 self._at_work[asyncio.create_task(self._perform(call, alone))] = call
             todo = await self._next(todo)
+
+    def _must_end_calls(self) -> bool:
+        """Return whether calls under way must end before others begin: the history is too long."""
+        too_long = workflow.info().get_current_history_length() > _MOST_EVENTS
+        return too_long and bool(self._at_work) and workflow.patched("ends-calls-first")
 
     async def _next(self, todo: Todo) -> Todo:
         """Wait until something happens; return the next work."""
