@@ -148,7 +148,7 @@ class OwnRunActivities:
                 done = await self._perform(execution, calls[0])
         except asyncio.CancelledError:
             # The run was cancelled, or this process stops.
-            await self._append(execution)
+            await self._append(execution, name.step_id)
             raise
         return await self._take(given, execution, calls[0], done, alone=alone)
 
@@ -284,11 +284,18 @@ class OwnRunActivities:
             )
         return await self._decide_next(given, []) if alone else None
 
-    async def _append(self, execution: OwnExecution) -> None:
-        """Record the finished and interrupted steps of a run, if it was cancelled."""
+    async def _append(self, execution: OwnExecution, step_id: str | None = None) -> None:
+        """Record the finished steps of a run, and the interrupted one, if it was cancelled.
+
+        Of other steps under way it knows what they were when its call began; the run's progress knows more.
+        """
+        records = [
+            one for one in execution.give_up()
+            if one.status != "cancelled" or one.step_id == step_id or one.items_total is not None
+        ]  # fmt: skip
         try:
             async with self._database.connection() as connection:
-                await record_cancelled_steps(connection, execution.give_up())
+                await record_cancelled_steps(connection, records)
         except psycopg.Error as error:
             _log.warning("cancelled_steps_not_stored", error=str(error))
 

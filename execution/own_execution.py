@@ -243,7 +243,8 @@ def merge_progress(progress: Progress, call: Call, mine: StepProgress, *, is_don
             items.pop(call.item, None)
         if call.item in mine.items:
             items[call.item] = mine.items[call.item]
-        mine = there.model_copy(update={"items": items})
+        # When the step was written, perhaps another item paused, and nothing else was at work.
+        mine = there.model_copy(update={"items": items, "at_work": there.at_work or not is_done})
     return with_step(progress, call.step.id, mine)
 
 

@@ -254,7 +254,7 @@ def _live_fields(live: LiveStep, cancelled_at: datetime | None) -> dict[str, Any
     }  # fmt: skip
     fields["attempt_log"] = _attempts(live.attempt_log)
     fields["attempt_started_at"] = live.attempt_began if live.attempt_log else live.started_at
-    if live.until is not None:
+    if live.until is not None and cancelled_at is None:
         fields["output"] = {"until": write_time(live.until)}
     if cancelled_at is not None:
         took = _milliseconds(live.started_at, cancelled_at)
