@@ -143,9 +143,8 @@ class Child:
             )
 
     async def wait(self) -> int:
-        """Wait for its end; return the exit code, negative for a signal."""
-        assert self._process is not None
-        return await self._process.wait()
+        """Wait for its end; return the exit code, negative for a signal; 1 if it could not be started."""
+        return 1 if self._process is None else await self._process.wait()
 
     def send(self, number: signal.Signals) -> None:
         """Send it a signal, if it still runs."""

@@ -76,8 +76,9 @@ class ProcessSupervisor:
             began = time.monotonic()
             try:
                 await start()
-            except (StartError, OSError) as error:
-                self._report.say(child.name, str(error))
+            except Exception as error:
+                # Whatever it is, for example that the database has ended again: nobody else restarts it.
+                self._report.say(child.name, f"not restarted: {error}")
             else:
                 self._report.say(child.name, "up again")
                 self._on_start()
@@ -95,4 +96,9 @@ class ProcessSupervisor:
 
 
 def _ending(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"signal {-code}"
