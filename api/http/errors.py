@@ -219,6 +219,12 @@ def answer_unexpected(scope: Scope) -> Response:
     )
 
 
+def answer_unfinished(scope: Scope) -> Response:
+    """Return the answer to a request that this process does not finish, because it stops."""
+    message = "The process that worked on this stops; try again."
+    return problem_response(scope, ProblemReport(503, "work_lost", message, headers={"Retry-After": "1"}))
+
+
 def install(app: FastAPI) -> None:
     """Make `app` answer every error with a problem document."""
     app.add_exception_handler(errors.DomainError, _async(_model_error))

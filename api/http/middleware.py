@@ -21,7 +21,7 @@ import tracing
 from api.context import CALLER, SOURCE, RequestContext, attach
 from api.http import metrics
 from api.http.catalogue import ProblemReport
-from api.http.errors import answer_unexpected, problem_response
+from api.http.errors import answer_unexpected, answer_unfinished, problem_response
 from api.http.routetable import RouteTable
 from settings import Networks, Settings
 
@@ -84,9 +84,13 @@ class RequestMiddleware:
                 )
                 await refused(scope, receive, answer.send)
         except asyncio.CancelledError:
-            if not context.abandoned:
+            if context.abandoned:
+                answer.status = _CLIENT_HAS_GONE
+            elif answer.status or not scope["app"].state.services.stopping:
                 raise
-            answer.status = _CLIENT_HAS_GONE
+            else:
+                # The server ends what is under way when the grace period is over, and would answer 500.
+                await answer_unfinished(scope)(scope, receive, answer.send)
         except Exception as error:
             _log.error("unexpected_error", method=scope["method"], exception=describe_error(error))
             if answer.status:

@@ -47,7 +47,7 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route for the codes of its own rules.
 
     Added automatically are the codes of credentials, scopes, JSON bodies, parameters, ids in the path and
-    Idempotency-Keys; `unknown_host`, `internal_error` and, under /api, `database_unavailable`.
+    Idempotency-Keys; `unknown_host`, `internal_error`, `work_lost` and, under /api, `database_unavailable`.
 
     Raises:
         LookupError: a code is not among the `answers` of errors.toml.
@@ -188,7 +188,7 @@ def _of_path(name: str) -> str:
 
 
 def _list_implied_codes(path: str, operation: Operation) -> Iterator[str]:
-    yield from ("unknown_host", "internal_error")
+    yield from ("unknown_host", "internal_error", "work_lost")
     if path.startswith("/api/"):
         yield "database_unavailable"
     if is_checked(path):
