@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 import logs
 from api import saving
+from api.auth.credentials import find_credential
 from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.cursors import cursor_of_id
 from api.http.idempotency import Idempotent, claim_of
@@ -32,6 +33,7 @@ from api.streams.run_events import stream
 from models import audit
 from models.accounts import agents
 from models.audit import Actor, Target
+from models.errors import Unauthenticated
 from models.run_values import ROOM, SMALL
 from models.runs import cancellation, retries, run_lists, runs
 from models.runs.acceptance import RunAcceptance, RunAccepted
@@ -238,15 +240,22 @@ def claimed_key(request: Request) -> str | None:
     return f"request/{claim.id}" if claim else None
 
 
-async def answer(services: Services, account_id: UUID, accepted: RunAcceptance, wait: int | None) -> Response:
+async def answer(
+    services: Services, request: Request, account_id: UUID, accepted: RunAcceptance, wait: int | None
+) -> Response:
     """Return the answer to accepted work: 202 at once, or the run if it ends within `wait` seconds."""
     bind_acceptance(account_id, accepted)
     try:
         if wait is not None and (
             ended := await services.waiter.wait(accepted.run_id, wait, new=is_first_acceptance(accepted))
         ):
+            # The key may have been revoked meanwhile.
+            if (credential := find_credential(request.scope["headers"])) is not None:
+                await services.credentials.find(credential)
             view = ended if ended.is_whole() else await read_run(services, account_id, ended.id)
             return Response(to_json(view), media_type="application/json")
+    except Unauthenticated:
+        pass
     except psycopg.Error as error:
         # It is accepted all the same: after an error, the client would send it again.
         _log.warning("wait_cut", run_id=str(accepted.run_id), error=type(error).__name__)

@@ -348,4 +348,4 @@ async def _run(
         is_waited_for=wait is not None,
     )  # fmt: skip
     accepted = await services.run_intake.accept(event)
-    return await answer(services, caller.account_id, accepted, wait)
+    return await answer(services, request, caller.account_id, accepted, wait)
