@@ -76,6 +76,7 @@ class Assistant:
             NotFound: there is no such conversation.
         """
         async with self._database.transaction() as connection:
+            await messages.lock_account(connection, account_id)
             opened = await conversations.open_memory(connection, self._keyring, account_id, conversation_id)
             host = self.check_set_up()
             if await consents.find_time(connection, account_id, host) is None:

@@ -152,6 +152,12 @@ async def get_day_use(connection: Connection, account_id: UUID) -> DayUse:
     return DayUse(**row)
 
 
+async def lock_account(connection: Connection, account_id: UUID) -> None:
+    """Let messages of the account that are sent at the same moment be counted one after the other."""
+    lock = f"chat messages {account_id}"
+    await connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
+
+
 _UNFINISHED: LiteralString = "completed_at is null and leased_until > clock_timestamp()"
 
 

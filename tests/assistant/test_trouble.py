@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
-from tests.api_server import Api
+from models.chat.messages import MOST_UNFINISHED
+from tests.api_server import Api, Person
 from tests.assistant.chatting import Chat, names, said, the
 from tests.assistant.model_server import Call, Cut, Fail, Model, Say, Stall, call
 from tests.event_streams import Seen
@@ -103,3 +105,13 @@ async def test_a_cut_answer_ends(chat: Chat, model: Model) -> None:
     model.script = [Cut()]
     events = await chat.ask("Hello")
     assert end_of(events) == ("failed", "model_unreachable") and said(events).startswith("Let me see")
+
+
+async def test_messages_that_are_sent_at_once_count_one_after_the_other(person: Person, model: Model) -> None:
+    model.script = [Stall()]
+    chats = [await Chat.begin(person) for _ in range(16)]
+    answers = await asyncio.gather(*(chat.try_to_send("Think") for chat in chats))
+    for chat, answer in zip(chats, answers, strict=True):
+        if answer.status_code == 202:
+            await person.session.post(f"{chat.path}/messages/{answer.json()['id']}/cancel")
+    assert [answer.status_code for answer in answers].count(202) == MOST_UNFINISHED
