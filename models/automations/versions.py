@@ -11,7 +11,7 @@ import orjson
 from pydantic import BaseModel, Field
 
 from database import Connection
-from language.definition import Definition
+from language.definition import Definition, Execution
 from models.errors import NotFound
 
 
@@ -40,6 +40,7 @@ class VersionDefinition(BaseModel, frozen=True):
     on_failure: dict[str, Any] | None = Field(description="What ran when a run of it had failed.")
     search: list[str] = Field(description="Paths into the event: runs were found by the values there.")
     agents: bool = Field(description="Whether agents could use it.")
+    execution: Execution | None = Field(description="What carried its runs; null: as is set.")
     created_at: datetime = Field(description="When it was saved.")
     created_by: str = Field(description="Who saved it.")
 
@@ -66,6 +67,7 @@ _DEFAULTS: dict[LiteralString, LiteralString] = {
     "on_failure": "null",
     "search": "[]",
     "agents": "true",
+    "execution": "null",
 }
 _DIFFERENT: LiteralString = ", ".join(
     f"case when coalesce(nullif(n.definition->'{name}', 'null'), '{default}')"
@@ -158,6 +160,7 @@ async def get(
         on_failure=definition.get("on_failure"),
         search=definition.get("search", []),
         agents=definition.get("agents", True),
+        execution=definition.get("execution"),
         created_at=row["created_at"],
         created_by=row["created_by"],
     )
