@@ -129,6 +129,14 @@ def _model_address(value: object) -> object:
     return value.rstrip("/")
 
 
+def _public_url(value: object) -> object:
+    if isinstance(value, str):
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+            raise ValueError("give the address that clients use, such as https://vedette.example.com")
+    return value
+
+
 Schedule = Annotated[tuple[float, ...], BeforeValidator(_delays)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_networks)]
@@ -136,6 +144,7 @@ Rates = Annotated[tuple[Rate, ...], BeforeValidator(_rates)]
 Limit = Annotated[Rate | None, BeforeValidator(_rate)]
 Contact = Annotated[str | None, BeforeValidator(_contact)]
 ModelAddress = Annotated[str | None, BeforeValidator(_model_address)]
+PublicUrl = Annotated[str | None, BeforeValidator(_public_url)]
 
 
 class ProviderSettings(BaseModel, frozen=True):
@@ -159,7 +168,7 @@ class Settings(BaseSettings):
     data: Path = Path("data")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
-    public_url: str | None = None
+    public_url: PublicUrl = None
     database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
     temporal_address: str | None = Field(None, validation_alias="TEMPORAL_ADDRESS")
     temporal_namespace: str = Field("default", validation_alias="TEMPORAL_NAMESPACE")

@@ -5,7 +5,9 @@ Commands import the modules that do their work only when they are called, so tha
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -110,9 +112,20 @@ def _run() -> int:
     try:
         if any("\ud800" <= character <= "\udfff" for word in sys.argv for character in word):
             raise BadInput("The command line is not UTF-8 text.")
-        command_tree()(prog_name="vedette")
+        try:
+            command_tree()(prog_name="vedette")
+        finally:
+            sys.stdout.flush()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        # Nothing that the interpreter writes at its end may fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:
+            print(f"The output cannot be written: {error.strerror}.", file=sys.stderr)
+        return 1
     except Exception as error:
         from settings import ExitCode, StartError
 

@@ -93,7 +93,7 @@ class Service:
         """Yield the events at a path up to `end`, reconnecting as needed."""
         import httpx
 
-        last, failures = "", 0
+        last, failures, what = "", 0, "has ended the stream of events again and again"
         while failures < _RECONNECTS:
             timeout = httpx.Timeout(_SECONDS)
             headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
@@ -110,11 +110,12 @@ class Service:
                     elif response.status_code not in (429, 502, 503, 504):
                         response.read()
                         raise self._refusal(response)
-            except httpx.HTTPError:
-                pass
+            except httpx.HTTPError as error:
+                if not last:
+                    what = f"cannot be reached ({str(error) or type(error).__name__})"
             failures += 1
             time.sleep(_RECONNECT_SECONDS)
-        raise self._away("has ended the stream of events again and again")
+        raise self._away(what)
 
     def _has_waited(self, response: httpx.Response, waits: int) -> bool:
         """Wait as long as the service asks, if that is short enough; return whether it waited."""

@@ -137,7 +137,8 @@ def follow(service: Service, run_id: str, *, aloud: bool) -> dict[str, Any]:
     except BadInput:
         raise
     except (KeyboardInterrupt, Exception):  # for example, the service has stopped
-        print(f"The run goes on. `vedette runs watch {run_id}` follows it.", file=sys.stderr)
+        if run is not None:
+            print(f"The run goes on. `vedette runs watch {run_id}` follows it.", file=sys.stderr)
         raise
     return run or service.get(_path(run_id))
 

@@ -46,6 +46,7 @@ def worker() -> None:
 
     import logs
     import worker as worker_module
+    from database import AWAY
     from embedded.process import watch_supervisor
     from embedded.temporal import prepare_given
     from settings import ExitCode, StartError
@@ -59,6 +60,9 @@ def worker() -> None:
     connection(settings)  # reports at once which file is unusable
     # Left open: to close it would wait for tasks, and a worker of Temporal's SDK may never end. The process
     # ends right after this.
-    asyncio.Runner(loop_factory=uvloop.new_event_loop).run(
-        worker_module.run(settings, lambda: prepare_given(settings))
-    )
+    runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    try:
+        runner.run(worker_module.run(settings, lambda: prepare_given(settings)))
+    except AWAY as error:
+        reason = (str(error).splitlines() or ["no answer"])[0]
+        raise StartError(f"The database went away: {reason}", ExitCode.UNEXPECTED) from None

@@ -16,7 +16,7 @@ from psycopg.sql import SQL, Identifier
 from embedded import doctor
 from settings import ExitCode, Settings
 from tests.datasets import write_small_datasets
-from tests.stacks import CLI, ROOT, StackProcess, environment, vedette
+from tests.stacks import CLI, ROOT, StackProcess, environment, failed, vedette
 
 
 def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
@@ -49,6 +49,23 @@ def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
 def test_a_shell_completes_nouns_verbs_and_options(tmp_path: Path, words: str, completed: set[str]) -> None:
     names = {"_VEDETTE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     assert set(vedette(tmp_path, **names).stdout.split()) == completed
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["workflows", "schema"]])
+def test_an_output_that_cannot_be_written_is_one_line_and_1(tmp_path: Path, arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, CLI, *arguments],
+            env=environment(tmp_path), stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    said = "The output cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_a_watch_that_never_reached_the_service_says_that_alone(tmp_path: Path) -> None:
+    done = vedette(tmp_path, "runs", "watch", "x", VEDETTE_URL="http://127.0.0.1:1", VEDETTE_API_KEY="vd_x")
+    said = failed(done, ExitCode.SERVICE)
+    assert "cannot be reached" in said
 
 
 def test_a_wrong_command_line_ends_with_2(tmp_path: Path) -> None:

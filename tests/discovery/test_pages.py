@@ -176,6 +176,12 @@ def test_a_contact_that_security_txt_may_not_have_is_refused(contact: str) -> No
         load({"VEDETTE_SECURITY_CONTACT": contact})
 
 
+@pytest.mark.parametrize("url", ["ftp://example.com", "example.com", "https://", "https://a@b.example"])
+def test_an_address_that_clients_cannot_use_is_refused(url: str) -> None:
+    with pytest.raises(StartError, match="VEDETTE_PUBLIC_URL: give the address"):
+        load({"VEDETTE_PUBLIC_URL": url})
+
+
 def challenge(answer: httpx.Response) -> dict[str, str]:
     assert answer.status_code == 401
     scheme, _, parameters = answer.headers["www-authenticate"].partition(" ")
