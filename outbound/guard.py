@@ -31,15 +31,15 @@ _RECEIVE_BYTES = 32 * 1024
 _SETTING = "VEDETTE_ALLOW_PRIVATE_NETWORKS"
 
 # Ranges that `is_global` calls global, but that lead inside or to no single host: translations and tunnels
-# that carry an IPv4 address (IPv4-compatible, NAT64, Teredo, 6to4), old site-local, SRv6, multicast, and the
-# rest of 192.0.0.0/24.
+# that carry an IPv4 address (IPv4-compatible and -translated, NAT64, Teredo, 6to4), old site-local, SRv6,
+# multicast, and the rest of 192.0.0.0/24.
 _FORBIDDEN = {
     4: [ip_network(network) for network in "192.0.0.0/24 192.88.99.0/24 224.0.0.0/4".split()],
     6: [
         ip_network(network)
         for network in (
-            "::/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/23 2002::/16 3fff::/20 5f00::/16 fec0::/10 "
-            "ff00::/8"
+            "::/96 ::ffff:0:0:0/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/23 2002::/16 3fff::/20 "
+            "5f00::/16 fec0::/10 ff00::/8"
         ).split()
     ],
 }
