@@ -183,6 +183,9 @@ class Executor:
         with structlog.contextvars.bound_contextvars(account_id=str(account_id)):
             try:
                 await self._run_all(group, kept, claims, release_run)
+            except AWAY as error:
+                _log.warning("runs_given_back", runs=len(runs), error=str(error))
+                await self._give_back(group)
             except Exception as error:
                 self._failures.note_fault(error)
                 _log.error("runs_given_back", runs=len(runs), exc_info=error)
