@@ -19,13 +19,14 @@ _AT_ONCE = 1000
 _IDS_IN_A_NOTIFICATION = 200
 
 # Locked in the order of their ids, including parents: a run's id is greater than its parent's. An executor
-# notices that they are gone at its next write.
+# notices that they are gone at its next write. The ids are arrays: a join with them may lose a row for whose
+# lock it has waited, because Postgres joins the new version of the row again, and with one of the ids alone.
 _LOCK: tuple[LiteralString, LiteralString] = (
     "with chosen as materialized (select run_id, parent_run_id from run_work"
     " where account_id = %(account_id)s and ",
-    ") select w.run_id, w.parent_run_id, w.run_id in (select run_id from chosen) as is_chosen from run_work w"
-    " where w.run_id in (select run_id from chosen union all select parent_run_id from chosen)"
-    " order by w.run_id for update of w",
+    ") select run_id, parent_run_id, run_id = any(array(select run_id from chosen)) as is_chosen"
+    " from run_work where run_id = any(array(select run_id from chosen)"
+    " || array(select parent_run_id from chosen)) order by run_id for update",
 )
 
 
