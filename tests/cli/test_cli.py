@@ -13,10 +13,12 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
+from cli.client import connect_service
+from cli.runs import follow
 from embedded import doctor
-from settings import ExitCode, Settings
+from settings import ExitCode, Settings, StartError
 from tests.datasets import write_small_datasets
-from tests.stacks import CLI, ROOT, StackProcess, environment, failed, vedette
+from tests.stacks import CLI, ROOT, StackProcess, environment, vedette
 
 
 def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
@@ -62,10 +64,15 @@ def test_an_output_that_cannot_be_written_is_one_line_and_1(tmp_path: Path, argu
     assert (done.returncode, done.stderr) == (1, said)
 
 
-def test_a_watch_that_never_reached_the_service_says_that_alone(tmp_path: Path) -> None:
-    done = vedette(tmp_path, "runs", "watch", "x", VEDETTE_URL="http://127.0.0.1:1", VEDETTE_API_KEY="vd_x")
-    said = failed(done, ExitCode.SERVICE)
-    assert "cannot be reached" in said
+def test_a_watch_that_never_reached_the_service_says_that_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cli.client._RECONNECT_SECONDS", 0)
+    monkeypatch.setenv("VEDETTE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("VEDETTE_API_KEY", "vd_x")
+    with connect_service({}) as service, pytest.raises(StartError, match="cannot be reached"):
+        follow(service, "x", aloud=True)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_wrong_command_line_ends_with_2(tmp_path: Path) -> None:
