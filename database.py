@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import weakref
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, LiteralString, Self
 
@@ -19,10 +21,11 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import set_json_dumps, set_json_loads
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 import logs
 import metrics
+from concurrency import ConcurrencyLimiter
 from notifications import Listener
 
 Connection = AsyncConnection[DictRow]
@@ -36,6 +39,7 @@ _CONNECTING: dict[str, Any] = {
     "target_session_attrs": "read-write",
 }  # fmt: skip
 _RECONNECT_SECONDS = 5
+_POOL_SECONDS, _TURN_SECONDS = 5.0, 15.0
 # A server that refuses connections is tried again by one task of the process, after growing pauses; the
 # others wait this long.
 _FIRST_PAUSE, _LONGEST_PAUSE, _WAIT_SECONDS, _LOOK_SECONDS = 0.1, 1.0, 5.0, 0.05
@@ -63,6 +67,11 @@ AWAY: tuple[type[psycopg.Error], ...] = (
 
 It accepts no writes during a failover, and after its provider has made it read-only because its disk is full.
 """
+
+
+class ConnectionsBusy(PoolTimeout):
+    """Others use all connections, or the same borrower its share of them. The database itself is there."""
+
 
 set_json_dumps(orjson.dumps)
 set_json_loads(orjson.loads)
@@ -159,7 +168,7 @@ class Database:
         url: of the database.
         name: the `application_name` of its connections.
         listener: receives the notifications for all parts of the process, by one connection.
-        is_away: whether the last request for a connection failed.
+        is_away: whether the last request for a connection failed because the database is away.
     """
 
     def __init__(
@@ -178,7 +187,11 @@ class Database:
         self.listener = Listener(self)
         self.is_away = False
         self._chores = asyncio.Lock()
-        self._lent = 0
+        self._size = size
+        self._lent = self._out = 0
+        # A borrower alone gets two connections fewer than there are, of the usual six.
+        self._shares = ConcurrencyLimiter(size + 2)
+        self._borrowers: weakref.WeakKeyDictionary[asyncio.Task[Any], str] = weakref.WeakKeyDictionary()
         self._returning: set[asyncio.Task[None]] = set()
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
@@ -193,7 +206,7 @@ class Database:
             check=_check_writable,
             min_size=1,
             max_size=size,
-            timeout=5,
+            timeout=_POOL_SECONDS,
             # Pauses between attempts grow until this time. The next request for a connection begins anew.
             reconnect_timeout=_RECONNECT_SECONDS,
             open=False,
@@ -209,19 +222,58 @@ class Database:
         await self.listener.stop()
         await self._pool.close()
 
-    @contextlib.asynccontextmanager
-    async def connection(self) -> AsyncGenerator[Connection]:
-        """Lend a connection on which each statement commits by itself."""
-        began, task = time.perf_counter(), asyncio.current_task()
+    def lend_to(self, borrower: str) -> None:
+        """Lend connections to the current task as to one of this borrower's.
+
+        A borrower with many tasks so leaves connections to others. Tasks that it starts have no borrower.
+        """
+        if task := asyncio.current_task():
+            self._borrowers[task] = borrower
+
+    def connection(self, *, shared: bool = False) -> AbstractAsyncContextManager[Connection]:
+        """Lend a connection on which each statement commits by itself, in the borrower's turn.
+
+        Args:
+            shared: out of turn, for a task that holds a lock which other borrowers need.
+
+        Raises:
+            ConnectionsBusy: none became free, though the database is there.
+            psycopg.OperationalError: the database is away.
+        """
+        task = asyncio.current_task()
+        borrower = self._borrowers.get(task) if task else None
+        if task is None or borrower is None or shared or self.is_away:
+            return self._lend(task)
+        return self._lend_in_turn(task, borrower)
+
+    @asynccontextmanager
+    async def _lend_in_turn(self, task: asyncio.Task[Any], borrower: str) -> AsyncGenerator[Connection]:
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(_TURN_SECONDS):
+                    await stack.enter_async_context(self._shares.hold(borrower))
+            except TimeoutError:
+                raise ConnectionsBusy(f"no turn within {_TURN_SECONDS:.0f} s") from None
+            # A second connection within the block of the first needs no second turn: it might never come.
+            del self._borrowers[task]
+            stack.callback(self._borrowers.__setitem__, task, borrower)
+            yield await stack.enter_async_context(self._lend(task))
+
+    @asynccontextmanager
+    async def _lend(self, task: asyncio.Task[Any] | None) -> AsyncGenerator[Connection]:
+        began = time.perf_counter()
         cancels = task.cancelling() if task else 0
         try:
             connection = await self._pool.getconn()
-        except psycopg.OperationalError:
+        except psycopg.OperationalError as error:
+            if isinstance(error, PoolTimeout) and self._out >= self._size:
+                raise ConnectionsBusy(f"all {self._size} connections are lent") from None
             self.is_away = True
             raise
         metrics.POOL_WAIT.observe(time.perf_counter() - began, self.name)
         self.is_away = False
         self._lent += 1
+        self._out += 1
         try:
             # The pool waits by `wait_for`, which in Python 3.11 loses a cancellation that comes as the
             # connection does: a task that runs until it is cancelled would go on for ever.
@@ -238,14 +290,18 @@ class Database:
             # The pool waits for a lock while it takes a connection back. A task that is cancelled in that
             # moment would lose the connection, so a separate task returns it.
             returning = asyncio.create_task(self._pool.putconn(connection), name="return connection")
+            self._out -= 1
             self._returning.add(returning)
             returning.add_done_callback(self._returning.discard)
             await asyncio.shield(returning)
 
-    @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Connection]:
-        """Lend a connection in one transaction: committed when the block ends, rolled back on an error."""
-        async with self.connection() as connection, connection.transaction():
+    @asynccontextmanager
+    async def transaction(self, *, shared: bool = False) -> AsyncGenerator[Connection]:
+        """Lend a connection in one transaction: committed when the block ends, rolled back on an error.
+
+        Arguments and errors are those of `connection`.
+        """
+        async with self.connection(shared=shared) as connection, connection.transaction():
             yield connection
 
     async def is_stuck(self) -> bool:
@@ -263,7 +319,7 @@ class Database:
         await connection.close()
         return lent == self._lent
 
-    @contextlib.asynccontextmanager
+    @asynccontextmanager
     async def chore_connection(self) -> AsyncGenerator[Connection]:
         """Lend the one connection that chores take in turns; its statements may take ten minutes.
 

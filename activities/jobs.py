@@ -12,6 +12,7 @@ import psycopg
 from temporalio import activity
 
 import logs
+from concurrency import ConcurrencyLimiter
 from database import Database
 from execution.heartbeat import heartbeats, worker_stops_within
 from execution.lookup_step import without_database
@@ -23,7 +24,6 @@ from models.jobs import completion, jobs, queue
 from models.jobs.queue import Chunk, RowAnswer, TargetRow
 from models.lookups.lookups import AllProvidersFailed
 from notifications import Notifier
-from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.composition import Selection
 from providers.lookup.counting import count_sources
 from providers.lookup.lookup import Lookups

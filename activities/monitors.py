@@ -11,6 +11,7 @@ import psycopg
 from temporalio import activity
 
 import logs
+from concurrency import ConcurrencyLimiter
 from database import Database
 from execution.heartbeat import heartbeats, worker_stops_within
 from execution.lookup_step import without_database
@@ -25,7 +26,6 @@ from models.monitors.completion import RunEffects
 from models.monitors.queue import Chunk, TargetResult
 from models.runs.runs import QUEUED_CHANNEL
 from notifications import Notifier
-from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.counting import count_sources
 from providers.lookup.lookup import Lookups
 from providers.lookup.questions import LookupOptions

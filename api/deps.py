@@ -93,7 +93,7 @@ class Services:
     @asynccontextmanager
     async def inserting(self) -> AsyncGenerator[Connection]:
         """Open a transaction for the rows of one file at a time, so files leave connections to others."""
-        async with self.locks.hold(_INSERTING), self.database.transaction() as connection:
+        async with self.locks.hold(_INSERTING), self.database.transaction(shared=True) as connection:
             yield connection
 
 
@@ -133,18 +133,18 @@ async def caller_of(request: Request) -> Caller:
         Unauthenticated: there is no valid credential.
         Problem: 400, two different credentials; 403, a cookie that another site's page sent.
     """
-    context = context_of(request.scope)
+    context, services = context_of(request.scope), services_of(request)
     if context.caller is None:
         credential = find_credential(request.scope["headers"])
         if credential is None or not credential.text:
             raise Unauthenticated("not_authenticated", "This needs a key or a session; see /auth.md.")
-        services = services_of(request)
         if credential.is_cookie:
             cookies.refuse_foreign(request, services.settings.address)
         context.caller = await services.credentials.find(credential)
         structlog.contextvars.bind_contextvars(account_id=str(context.caller.account_id))
         if context.caller.kind == "key":
             services.housekeeping.count_use(context.caller.credential_id)
+    services.database.lend_to(str(context.caller.account_id))
     return context.caller
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import logs
 import tracing
+from concurrency import ConcurrencyLimiter
 from database import Database
 from engine.calls import AttemptResult, Call, JSONObject, failed_attempt
 from engine.evaluation import evaluate_call
@@ -23,7 +24,6 @@ from language.expressions import JSON
 from language.steps import LookupStep, WebhookStep
 from models.runs import call_ids, child_runs, run_loading
 from outbound.client import Outbound
-from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.lookup import Lookups
 from services.process_pool import Ask, PoolBusy, ProcessPool, WorkLost
 

@@ -22,7 +22,7 @@ import httpx2
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from outbound.concurrency import ConcurrencyLimiter
+from concurrency import ConcurrencyLimiter
 from outbound.errors import (
     OutboundError,
     TimedOut,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from outbound.concurrency import Hold, Line
+from concurrency import Hold, Line
 
 HANGING_SECONDS = 5.0
 _IN_A_ROW = 3

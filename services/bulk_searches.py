@@ -16,8 +16,8 @@ from typing import NamedTuple
 import psycopg
 
 import logs
+from concurrency import ConcurrencyLimiter
 from models.errors import DomainError, InsufficientCredits, Invalid
-from outbound.concurrency import ConcurrencyLimiter
 from providers.lookup.billing import Payer
 from providers.lookup.composition import Selection
 from providers.lookup.coverage import credits_for_query

@@ -20,7 +20,7 @@ from api.context import context_of
 from api.http.catalogue import ProblemReport, problem_body
 from api.http.validation import field_errors
 from api.problems import Problem
-from database import AWAY
+from database import AWAY, ConnectionsBusy
 from models import errors, idempotency
 from models.lookups.lookups import AllProvidersFailed, NoProvider
 from services.dry_runs import DryRunInProgress
@@ -188,6 +188,11 @@ def _validation_error(request: Request, error: Exception) -> Response:
 
 
 def _database_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, ConnectionsBusy):
+        _log.warning("connections_busy", reason=str(error))
+        message = "Too many requests need the database at once; try again."
+        problem = ProblemReport(503, "too_busy", message, headers={"Retry-After": "5"})
+        return problem_response(request.scope, problem)
     _log.warning("database_unavailable", error=type(error).__name__, reason=str(error))
     problem = ProblemReport(
         503, "database_unavailable", "The database is away; try again shortly.", headers={"Retry-After": "2"}

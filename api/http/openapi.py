@@ -47,7 +47,8 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route for the codes of its own rules.
 
     Added automatically are the codes of credentials, scopes, JSON bodies, parameters, ids in the path and
-    Idempotency-Keys; `unknown_host`, `internal_error`, `work_lost` and, under /api, `database_unavailable`.
+    Idempotency-Keys; `unknown_host`, `internal_error`, `work_lost` and, under /api, `database_unavailable`
+    and `too_busy`.
 
     Raises:
         LookupError: a code is not among the `answers` of errors.toml.
@@ -190,7 +191,7 @@ def _of_path(name: str) -> str:
 def _list_implied_codes(path: str, operation: Operation) -> Iterator[str]:
     yield from ("unknown_host", "internal_error", "work_lost")
     if path.startswith("/api/"):
-        yield "database_unavailable"
+        yield from ("database_unavailable", "too_busy")
     if is_checked(path):
         yield "unknown_parameter"
     parameters = operation.get("parameters", [])

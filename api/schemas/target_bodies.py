@@ -135,7 +135,7 @@ async def importing(services: Services, caller: Caller) -> AsyncGenerator[Connec
     async with (
         services.locks.hold(caller.account_id),
         services.locks.hold(_IMPORTING),
-        services.database.transaction() as connection,
+        services.database.transaction(shared=True) as connection,
     ):
         yield connection
 

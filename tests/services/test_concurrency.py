@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outbound.concurrency import ConcurrencyLimiter
+from concurrency import ConcurrencyLimiter
 from outbound.hosts import HostLimiter
 
 
