@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ class RequestContext:
         source: its origin: a request of its own, or a tool of the MCP server or of the assistant.
         task: the task that answers it, if it should end when the client leaves before the answer.
         abandoned: whether the task was ended for that.
+        end_turn: lets the account's next message to the MCP server begin.
         client: the client's address: as reported by a trusted proxy, else the peer's.
         headers: added to the answer, whichever it will be.
         started: `time.perf_counter()` when the request arrived.
@@ -48,6 +49,7 @@ class RequestContext:
     source: Source = "api"
     task: asyncio.Task[Any] | None = None
     abandoned: bool = False
+    end_turn: Callable[[], None] | None = None
 
     def end_with_client(self) -> None:
         """End the request when its client leaves: it only reads, or changes nothing before its commit."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
@@ -12,8 +12,10 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult, InputRequiredResult
 from pydantic import ValidationError
+from starlette.requests import Request
 
 from api import versions
+from api.context import context_of
 from api.http.json_body import MAX_BODY_BYTES
 from api.mcp import account, jobs, lists, lookups, monitors, resources, runs, webhooks, workflows
 
@@ -53,12 +55,20 @@ class _Server(MCPServer[Any]):
         Raises:
             ToolError: it is refused; the text is for the model.
         """
+        if context is not None:
+            _end_turn(context)
         try:
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError:
             raise
         except ToolError as error:
             raise explain_refusal(name, error) from None
+
+
+def _end_turn(context: Context[Any, Any]) -> None:
+    request = cast(Request, context.request_context.request)
+    if end_turn := context_of(request.scope).end_turn:
+        end_turn()
 
 
 def explain_refusal(name: str, error: ToolError) -> ToolError:

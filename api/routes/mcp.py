@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import ExitStack
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -10,6 +12,7 @@ from fastapi.responses import Response
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message, Receive, Scope, Send
 
+from api.context import context_of
 from api.deps import Caller, ServicesDep, require_scope
 from api.http.json_body import StrictRequest, parse_json
 from api.http.middleware import KnownHosts
@@ -53,18 +56,32 @@ _ANSWERS[400]["content"] |= _ERRORS
 
 
 class _Handed(Response):
-    """A response of the SDK, for a body that was read already."""
+    """A response of the SDK, for a body that was read already.
 
-    def __init__(self, sessions: StreamableHTTPSessionManager, body: bytes) -> None:
+    The SDK takes milliseconds for a message, without a pause in which others are answered. So an account's
+    messages are read in turns, each until its tool begins or its answer does.
+    """
+
+    def __init__(self, sessions: StreamableHTTPSessionManager, body: bytes, turn: asyncio.Semaphore) -> None:
         super().__init__()
         self._sessions = sessions
+        self._turn = turn
         self._messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def replay_body() -> Message:
             return self._messages.pop() if self._messages else await receive()
 
-        await self._sessions.handle_request(scope, replay_body, send)
+        async def send_answer(message: Message) -> None:
+            if message.get("body"):
+                turn.close()
+            await send(message)
+
+        with ExitStack() as turn:
+            await self._turn.acquire()
+            turn.callback(self._turn.release)
+            context_of(scope).end_turn = turn.close
+            await self._sessions.handle_request(scope, replay_body, send_answer)
 
 
 @router.post(
@@ -90,7 +107,7 @@ async def call_mcp(
     message = parse_json(body)
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise Invalid([FieldError("", "wrong_type", "Send one JSON-RPC 2.0 message: an object.")])
-    return _Handed(services.mcp, body)
+    return _Handed(services.mcp, body, services.locks.hold(("mcp", caller.account_id)))
 
 
 def _check_origin(request: Request, settings: Settings) -> None:
