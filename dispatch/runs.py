@@ -301,7 +301,8 @@ class Dispatcher(DispatchLoop):
             if late:
                 self._handing.prefer_shift()
             if untaken := await own_runs.queue_untaken(connection):
-                _log.warning("untaken_runs_queued", runs=untaken)
+                _log.warning("untaken_runs_queued", runs=len(untaken))
+                self._begin_chore("end_strangers", self._watch.end_strangers(untaken))
             if strays := await run_work.queue_strays(connection):
                 _log.error("stray_runs_queued", runs=strays)
             if (now := asyncio.get_running_loop().time()) >= self._unknown_at:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -33,7 +34,7 @@ from models.runs import cancellation, own_runs
 from models.runs.own_runs import CarriedRun
 from models.runs.runs import QUEUED_CHANNEL
 from notifications import Notifier
-from temporal.client import TEMPORAL_AWAY
+from temporal.client import TASK_QUEUE, TEMPORAL_AWAY
 from temporal.starts import run_workflow_id
 from workflows.messages import AUTOMATION_RUN, LEFT, LOOK
 
@@ -132,6 +133,22 @@ class WorkflowWatch:
         self._looked = {one: at for one, at in self._looked.items() if one in there}
         for run_id in list(old - there)[:_LEAVING]:
             await self._signal(run_id, LEFT)
+
+    async def end_strangers(self, run_ids: Iterable[UUID]) -> None:
+        """Terminate the workflows of others that stand in the way under the ids of runs.
+
+        Args:
+            run_ids: runs whose workflows did not take them up.
+        """
+        for run_id in run_ids:
+            found = await self._describe(run_workflow_id(run_id))
+            if found is None or found.status is not WorkflowExecutionStatus.RUNNING:
+                continue
+            if (found.workflow_type, found.task_queue) != (AUTOMATION_RUN, TASK_QUEUE):
+                kind = {"workflow_type": found.workflow_type, "task_queue": found.task_queue}
+                _log.warning("strangers_workflow_terminated", run_id=str(run_id), **kind)
+                handle = self._client.get_workflow_handle(found.id, run_id=found.run_id)
+                await handle.terminate(reason="The id belongs to a run of vedette.")
 
     async def _examine(self, seen: CarriedRun) -> None:
         """Examine why a run's workflow is not among the open ones, and cancel or queue the run."""

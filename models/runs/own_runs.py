@@ -207,16 +207,16 @@ async def wake(connection: Connection, run_id: UUID) -> bool:
     return bool(cursor.rowcount)
 
 
-async def queue_untaken(connection: Connection) -> int:
-    """Queue runs that were handed over but not taken up, for a shift; return their number."""
+async def queue_untaken(connection: Connection) -> list[UUID]:
+    """Queue runs that were handed over but not taken up; return their ids."""
     cursor = await connection.execute(
         "update run_work set status = 'queued', carrier = null, claim_id = null,"
         " available_at = clock_timestamp() where run_id in (select run_id from run_work"
         " where carrier = %s and handed_at < statement_timestamp() - make_interval(secs => %s)"
-        " order by run_id limit 1000 for update skip locked)",
+        " order by run_id limit 1000 for update skip locked) returning run_id",
         (WORKFLOW, UNTAKEN_SECONDS),
     )
-    return cursor.rowcount
+    return [row["run_id"] for row in await cursor.fetchall()]
 
 
 async def queue_alone(connection: Connection, run_id: UUID, claim_id: UUID) -> None:

@@ -219,7 +219,7 @@ async def test_a_hand_over_that_nothing_takes_up_is_queued_and_done(
     [run] = await claimed(database)
     async with database.connection() as connection:
         assert await own_runs.hand_over(connection, {run_id: run.claim_id}) == {run_id: True}
-        assert await own_runs.queue_untaken(connection) == 0
+        assert await own_runs.queue_untaken(connection) == []
         await connection.execute(
             "update run_work set handed_at = handed_at - make_interval(secs => %s) where run_id = %s",
             (own_runs.UNTAKEN_SECONDS, run_id),

@@ -13,6 +13,7 @@ from temporalio.client import Client, WorkflowExecutionStatus
 
 from database import Database
 from execution import workflow_watch
+from models.runs import own_runs
 from notifications import Notifier
 from services.carriers import describe_run
 from temporal.client import TASK_QUEUE
@@ -140,6 +141,7 @@ async def is_over(handle: Handle, status: WorkflowExecutionStatus) -> None:
     await until(over)
 
 
+@pytest.mark.parametrize("queue", [TASK_QUEUE, "elsewhere"])
 async def test_a_foreign_workflow_under_a_runs_id_does_not_hold_it_up(
     notifier: Notifier,
     client: Client,
@@ -148,6 +150,7 @@ async def test_a_foreign_workflow_under_a_runs_id_does_not_hold_it_up(
     new_target: NewTarget,
     receiver: Endpoint,
     monkeypatch: pytest.MonkeyPatch,
+    queue: str,
 ) -> None:
     """Somebody ends the run's workflow and starts one of a type that nobody knows."""
     monkeypatch.setattr(workflow_watch, "_UNKNOWN", timedelta(seconds=1))
@@ -155,7 +158,7 @@ async def test_a_foreign_workflow_under_a_runs_id_does_not_hold_it_up(
     run_id, handle = await begun(notifier, client, database, target)
     await requested(receiver, 1)
     await stranger.get_workflow_handle(handle.id).terminate()
-    foreign = await stranger.start_workflow("Nonsense", id=handle.id, task_queue=TASK_QUEUE)
+    foreign = await stranger.start_workflow("Nonsense", id=handle.id, task_queue=queue)
     receiver.open.set()
     try:
         # Nothing takes it up there, so it goes by a shift.
@@ -163,3 +166,27 @@ async def test_a_foreign_workflow_under_a_runs_id_does_not_hold_it_up(
         assert view.status == "completed"
     finally:
         await foreign.terminate()
+
+
+@pytest.mark.parametrize("queue", [TASK_QUEUE, "elsewhere"])
+async def test_a_foreign_workflow_is_ended_where_a_run_must_have_one_of_its_own(
+    notifier: Notifier,
+    client: Client,
+    stranger: Client,
+    database: Database,
+    new_target: NewTarget,
+    receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    queue: str,
+) -> None:
+    monkeypatch.setattr(own_runs, "UNTAKEN_SECONDS", 1)
+    nap = {"id": "nap", "type": "delay", "config": {"seconds": 3}}
+    target = await new_target([nap, webhook(receiver.url)], execution="workflow")
+    run_id, handle = await begun(notifier, client, database, target)
+    await until(lambda: timers(handle))
+    await stranger.get_workflow_handle(handle.id).terminate()
+    foreign = await stranger.start_workflow("Nonsense", id=handle.id, task_queue=queue)
+    view = await ended(database, notifier, target.account_id, run_id, 45)
+    assert view.status == "completed"
+    theirs = stranger.get_workflow_handle(foreign.id, run_id=foreign.result_run_id)
+    await is_over(theirs, WorkflowExecutionStatus.TERMINATED)
