@@ -18,6 +18,9 @@ import tracing
 _SECRET_NAMES = frozenset({"authorization", "x-api-key", "password", "token", "key", "secret", "cookie"})
 _TOKEN_IN_PATH = re.compile(r"(/(?:ingest|resume)/)[^/?\s\"']+")
 
+# The types of the errors by which our activities say that they do not reach the database.
+_AWAY = frozenset({"database_away", "no_beat"})
+
 
 class _Faults(logging.Filter):
     """Leaves the SDK's tracebacks to faults of ours.
@@ -32,7 +35,8 @@ class _Faults(logging.Filter):
         if isinstance(error, asyncio.CancelledError):
             return False
         message = record.getMessage()
-        if type(error).__module__.startswith("psycopg") or message.endswith("dropping the signal"):
+        is_away = type(error).__module__.startswith("psycopg") or getattr(error, "type", "") in _AWAY
+        if is_away or message.endswith("dropping the signal"):
             record.msg, record.args, record.exc_info = f"{message}: {error}", (), None
         return True
 

@@ -178,6 +178,10 @@ class Parts:
         self._own = OwnRunActivities(runs, notifier, executor)
         self._own.on_left = places.free_place
 
+    def is_fit(self) -> bool:
+        """Return whether this process may take tasks from Temporal."""
+        return self.admission.is_admitted and not self.executor.is_cut_off
+
     @property
     def activities(self) -> list[Callable[..., Any]]:
         """All activities but the one of `WAKING_QUEUE`."""
@@ -297,7 +301,7 @@ async def work(
             replays.
     """
     client, parts = services.client, Parts(services)
-    polling = Polling(lambda: _new_workers(services, parts, max_cached_workflows), parts.admission)
+    polling = Polling(lambda: _new_workers(services, parts, max_cached_workflows), parts.is_fit)
     async with parts.open_connections():
         await parts.claim_gate.check()
         schema = asyncio.create_task(_watch_schema(services.database, stop), name="schema")

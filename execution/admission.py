@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import logs
 from models.runs.builds import UNNAMED, WHOLE_SHARE, BuildState
 
@@ -23,7 +21,6 @@ class Admission:
         self.build = build
         self.first_state = first_state
         self.share = WHOLE_SHARE
-        self._changed = asyncio.Event()
 
     @property
     def is_admitted(self) -> bool:
@@ -35,13 +32,6 @@ class Admission:
         if share != self.share:
             _log.warning("admission_changed", build=self.build, share=share)
             self.share = share
-            self._changed.set()
-
-    async def wait_until(self, admitted: bool) -> None:
-        """Wait until this worker is admitted, or until it is not."""
-        while self.is_admitted is not admitted:
-            self._changed.clear()
-            await self._changed.wait()
 
     def share_of(self, most: int) -> int:
         """Return the share of a number, at least 1; 0 if this worker is not admitted."""

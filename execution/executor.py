@@ -32,6 +32,8 @@ from models.runs.run_work import Claim, ClaimedRun
 _log = logs.get(__name__)
 BEAT_SECONDS = 3.0
 _BEAT_AGAIN_SECONDS = 0.5
+# Other workers have ended its shift by then, if they reach the database.
+_CUT_OFF_SECONDS = 20.0
 _DRAIN_LOOK_SECONDS = 0.5
 _ALONE_SECONDS = 60.0
 _ID_LENGTH = len(str(UUID(int=0)))
@@ -74,6 +76,7 @@ class Executor:
         self._groups: set[asyncio.Task[None]] = set()
         self._beats: asyncio.Task[None] | None = None
         self._alone_until = 0.0
+        self._heard_at = now()
         self.shift: HeldShift | None = None
         self.at_work: Counter[UUID] = Counter()
         self.on_room: Callable[[], None] = lambda: None
@@ -83,6 +86,11 @@ class Executor:
     def start(self) -> None:
         """Begin a shift and its beats."""
         self._beats = asyncio.create_task(self._beat_for_ever(), name="beats")
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Return whether the database has answered no beat of this process for a while."""
+        return now() - self._heard_at > _CUT_OFF_SECONDS
 
     async def drain(self, seconds: float) -> None:
         """Wait for the runs under way, at most this long, and only while the database answers."""
@@ -378,6 +386,7 @@ class Executor:
         claims = {run_id: claim_id for run_id, (claim_id, _) in self._runs.items()}
         sent_at = now()
         news = await self._writer.beat(held.id, self.published_room(), claims)
+        self._heard_at = now()
         if news is None:
             self._lose(held)
             return

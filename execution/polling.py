@@ -1,4 +1,4 @@
-"""Polling: the SDK's workers ask Temporal for tasks, while the build of this worker is admitted."""
+"""Polling: the SDK's workers ask Temporal for tasks, while this worker is fit for them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,29 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
 import logs
-from execution.admission import Admission
 
 _log = logs.get(__name__)
+_LOOK_SECONDS = 0.5
 
 
 class Polling:
-    """The workers of the SDK, which ask Temporal for tasks while this build is admitted."""
+    """The workers of the SDK, which ask Temporal for tasks while this worker is fit for them.
+
+    A workflow stays with the worker that has it in memory. One that does not reach the database would keep
+    it, though others could go on; so it gives its workflows up.
+    """
 
     def __init__(
-        self, make: Callable[[], Iterator[AbstractAsyncContextManager[Any]]], admission: Admission
+        self, make: Callable[[], Iterator[AbstractAsyncContextManager[Any]]], is_fit: Callable[[], bool]
     ) -> None:
+        """Prepare.
+
+        Args:
+            make: makes the SDK's workers.
+            is_fit: whether this process may take tasks.
+        """
         self._make = make
-        self._admission = admission
+        self._is_fit = is_fit
         self._begun = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -51,11 +61,20 @@ class Polling:
 
     async def _poll(self) -> None:
         while True:
-            if not self._admission.is_admitted:
+            if not self._is_fit():
                 self._begun.set()
-            await self._admission.wait_until(True)
+            await self._wait_until(True, looks=1)
             async with AsyncExitStack() as polling:
                 for worker in self._make():
                     await polling.enter_async_context(worker)
                 self._begun.set()
-                await self._admission.wait_until(False)
+                # After the process has stood still, its next beat is due, and so is this look.
+                await self._wait_until(False, looks=2)
+                _log.warning("polling_stops")
+            _log.info("polling_stopped")
+
+    async def _wait_until(self, fit: bool, looks: int) -> None:
+        """Wait until this process is fit, or is not, in so many looks in a row."""
+        seen = 0
+        while (seen := seen + 1 if self._is_fit() is fit else 0) < looks:
+            await asyncio.sleep(_LOOK_SECONDS)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from functools import cache
 from pathlib import Path
 from typing import TypedDict
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from temporalio.client import Client
+from temporalio.runtime import LoggingConfig, LoggingFormat, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError, TLSConfig
 
 from sealing import Keyring
@@ -44,10 +47,21 @@ async def connect(settings: Settings, keyring: Keyring, *, lazy: bool = False) -
     """
     return await Client.connect(
         **connection(settings),
+        runtime=_runtime(),
         data_converter=data_converter(keyring),
         interceptors=[WithoutIfRefused()],
         lazy=lazy,
     )
+
+
+@cache
+def _runtime() -> Runtime:
+    """Make the SDK's own log one of JSON, as the rest is unless it is written to a terminal."""
+    log = LoggingConfig(
+        filter=TelemetryFilter(core_level="WARN", other_level="ERROR"),
+        format=None if sys.stderr.isatty() else LoggingFormat.JSON,
+    )
+    return Runtime(telemetry=TelemetryConfig(logging=log))
 
 
 def connection(settings: Settings) -> Connection:

@@ -219,7 +219,7 @@ async def test_a_worker_asks_temporal_for_tasks_while_its_build_is_admitted() ->
         finally:
             polls.append("ends")
 
-    polling = Polling(lambda: iter([sdk_worker()]), admission)
+    polling = Polling(lambda: iter([sdk_worker()]), lambda: admission.is_admitted)
     await polling.start(lambda: None)
     for share, so_far in ((0, ["begins", "ends"]), (50, ["begins", "ends", "begins"])):
         admission.set_share(share)
@@ -238,7 +238,7 @@ async def test_a_worker_of_the_sdk_that_never_ends_does_not_keep_the_process_fro
         finally:
             await let_go.wait()
 
-    polling = Polling(lambda: iter([sdk_worker()]), Admission())
+    polling = Polling(lambda: iter([sdk_worker()]), lambda: True)
     await polling.start(lambda: None)
     async with asyncio.timeout(5):
         await polling.stop(0.1)

@@ -1,0 +1,124 @@
+"""A worker that Temporal reaches and Postgres does not: others go on with its runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+from temporalio.client import Client
+
+import logs
+from database import Database
+from execution import executor, polling
+from notifications import Notifier
+from sealing import Keyring
+from settings import Settings
+from temporal.client import connect
+from tests.automations.engine import Endpoint, NewTarget, ended, requested, webhook, working
+from tests.automations.own_runs import begun
+from tests.stacks import eventually
+
+
+class Link:
+    """A connection to a server that can be cut."""
+
+    def __init__(self, socket: str) -> None:
+        self._socket = socket
+        self._open: set[asyncio.StreamWriter] = set()
+        self.is_cut = False
+
+    async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one connection, unless the link is cut."""
+        if self.is_cut:
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_unix_connection(self._socket)
+        self._open |= {writer, back}
+        await asyncio.gather(self._copy(reader, back), self._copy(there, writer))
+        self._open -= {writer, back}
+
+    @staticmethod
+    async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    def cut(self) -> None:
+        """Break all connections, and refuse others."""
+        self.is_cut = True
+        for writer in self._open:
+            writer.transport.abort()
+
+
+@pytest.fixture
+async def link(database: Database) -> AsyncGenerator[tuple[Link, str]]:
+    known = psycopg.conninfo.conninfo_to_dict(database.url)
+    link = Link(f"{known['host']}/.s.PGSQL.{known.get('port') or 5432}")
+    server = await asyncio.start_server(link.carry, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    yield link, psycopg.conninfo.make_conninfo(database.url, host="127.0.0.1", port=port)
+    link.cut()
+    server.close()
+
+
+class Far(NamedTuple):
+    """A worker that reaches the database over a link."""
+
+    link: Link
+    notifier: Notifier
+    client: Client
+
+
+@pytest.fixture
+async def far(
+    open_settings: Settings, keyring: Keyring, link: tuple[Link, str], monkeypatch: pytest.MonkeyPatch
+) -> AsyncGenerator[Far]:
+    monkeypatch.setattr(executor, "_CUT_OFF_SECONDS", 3.0)
+    theirs, client = Database(link[1], name="far"), await connect(open_settings, keyring)
+    await theirs.open()
+    async with working(open_settings, client, theirs, keyring) as notifier:
+        yield Far(link[0], notifier, client)
+    await theirs.close()
+
+
+def steps(receiver: Endpoint) -> list[dict[str, Any]]:
+    """Two calls, with a wait between them that stays in the workflow."""
+    nap = {"id": "nap", "type": "delay", "config": {"seconds": 2}}
+    return [webhook(f"{receiver.url}/1", "one"), nap, webhook(f"{receiver.url}/2", "two")]
+
+
+async def test_another_worker_goes_on_with_its_workflows(
+    open_settings: Settings, database: Database, keyring: Keyring, new_target: NewTarget,
+    receiver: Endpoint, far: Far,
+) -> None:  # fmt: skip
+    target = await new_target(steps(receiver), execution="workflow")
+    run_id, _ = await begun(far.notifier, far.client, database, target)
+    await requested(receiver, 1)
+    far.link.cut()
+    ours = await connect(open_settings, keyring)
+    async with working(open_settings, ours, database, keyring) as notifier:
+        view = await ended(database, notifier, target.account_id, run_id)
+    assert view.status == "completed"
+    assert set(receiver.paths) == {"/1", "/2"}
+
+
+async def test_it_takes_workflows_again_once_it_is_back(
+    database: Database, new_target: NewTarget, receiver: Endpoint, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polling, "_log", logs.get("not used before"))
+    target = await new_target(steps(receiver), execution="workflow")
+    run_id, _ = await begun(far.notifier, far.client, database, target)
+    await requested(receiver, 1)
+    with capture_logs() as lines:
+        far.link.cut()
+        # A decision that waits for the database ends first.
+        await eventually(lambda: "polling_stopped" in [line["event"] for line in lines], 30)
+    far.link.is_cut = False
+    view = await ended(database, far.notifier, target.account_id, run_id)
+    assert view.status == "completed"
