@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 import openai
-from pydantic_ai import Agent
+from pydantic_ai import Agent, ModelRequestNode
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 from pydantic_ai.messages import (
     ModelMessage,
@@ -86,7 +86,7 @@ class Answering:
     ) -> None:
         self._resources, self._recorder, self._toolset, self._opened = resources, recorder, toolset, opened
         self._said = list[str]()
-        self._tokens = 0
+        self._tokens = self._room = 0
         self._history: Sequence[ModelMessage] = ()
 
     async def answer(self, question: Question) -> None:
@@ -135,10 +135,7 @@ class Answering:
                 if Agent.is_model_request_node(node):
                     gate.begin_round()
                     self._check_bounds(run)
-                    self._said.clear()
-                    async with node.stream(run.ctx) as stream:
-                        async for event in stream:
-                            self._add_text(event)
+                    await self._read_answer(node, run)
                     await self._count(run)
                 elif Agent.is_call_tools_node(node):
                     async with node.stream(run.ctx) as events:
@@ -166,14 +163,37 @@ class Answering:
         if self._tokens >= bounds.tokens:
             raise BoundReached("tokens")
 
+    async def _read_answer(self, node: ModelRequestNode[None, str], run: AgentRun[None, str]) -> None:
+        """Read the answer to one request, and keep its text.
+
+        Raises:
+            BoundReached: its text is too long.
+            UnexpectedModelBehavior: it has another form than the protocol's, or text that is no Unicode.
+        """
+        self._said.clear()
+        self._room = self._resources.bounds.characters
+        try:
+            async with node.stream(run.ctx) as stream:
+                async for event in stream:
+                    self._add_text(event)
+                ModelMessagesTypeAdapter.dump_json([stream.response])
+        # The libraries of the protocol trust the types of what they read.
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            self._history = _drop_last_response(run.all_messages())
+            raise UnexpectedModelBehavior(f"{type(error).__name__}: {error}") from error
+
     def _add_text(self, event: object) -> None:
         match event:
             case (
                 PartStartEvent(part=TextPart(content=text))
                 | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
             ):
-                self._said.append(text)
-                self._recorder.add_text(text)
+                text.encode()  # half of a surrogate pair could not be stored
+                room, self._room = self._room, max(0, self._room - len(text))
+                self._said.append(text[:room])
+                self._recorder.add_text(text[:room])
+                if len(text) > room:
+                    raise BoundReached("tokens")
             case _:
                 return
 
@@ -218,11 +238,14 @@ def _read_history(stored: list[Any], most: int) -> list[ModelMessage]:
 
 def _write_history(history: Sequence[ModelMessage]) -> list[Any]:
     """Return the messages as JSON, without calls at the end that were not made."""
-    kept = list(history)
-    last = kept[-1] if kept else None
+    last = history[-1] if history else None
     if isinstance(last, ModelResponse) and any(isinstance(part, ToolCallPart) for part in last.parts):
-        kept.pop()
-    return ModelMessagesTypeAdapter.dump_python(kept, mode="json")
+        history = _drop_last_response(history)
+    return ModelMessagesTypeAdapter.dump_python(list(history), mode="json")
+
+
+def _drop_last_response(history: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
+    return history[:-1] if history and isinstance(history[-1], ModelResponse) else history
 
 
 def _asks(message: ModelMessage) -> bool:

@@ -18,6 +18,7 @@ class Bounds:
         requests: requests to the model.
         tool_calls: calls of tools.
         tokens: tokens of all requests and answers.
+        characters: text of the answer to one request; no model fits more into the tokens that it may use.
         seconds: its time, without waits for approvals.
         stall_seconds: the time without a byte from the model.
         history_bytes: of earlier messages that the model reads again.
@@ -29,6 +30,7 @@ class Bounds:
     requests: int = 12
     tool_calls: int = 30
     tokens: int = 200_000
+    characters: int = 256 * 1024
     seconds: float = 300
     stall_seconds: float = 60
     history_bytes: int = 256 * 1024

@@ -12,6 +12,8 @@ from outbound.faults import error_for
 
 MAX_BYTES = 8 * 1024 * 1024
 """The most bytes of one answer of the model."""
+MAX_LINE_BYTES = 512 * 1024
+"""The most bytes of one of its lines: its library works through a line at once, while nothing else runs."""
 _CONNECT_SECONDS = 10.0
 _KEPT = frozenset({"accept", "authorization", "content-type"})
 
@@ -73,12 +75,15 @@ class _Body(httpx2.AsyncByteStream):
         self._response = response
 
     async def __aiter__(self) -> AsyncGenerator[bytes]:
-        size = 0
+        size = line = 0
         try:
             async for chunk in self._response.content.iter_any():
                 size += len(chunk)
                 if size > MAX_BYTES:
                     raise httpx2.ReadError(f"The model's answer is larger than {MAX_BYTES} bytes.")
+                line = len(chunk) - chunk.rfind(b"\n") - 1 if b"\n" in chunk else line + len(chunk)
+                if line > MAX_LINE_BYTES:
+                    raise httpx2.ReadError(f"A line of the model's answer exceeds {MAX_LINE_BYTES} bytes.")
                 yield chunk
         except TimeoutError:
             raise httpx2.ReadTimeout("The model's answer has paused for too long.") from None

@@ -60,13 +60,20 @@ class Cut:
 
 
 @dataclass
+class Raw:
+    """Data of events as they are, whatever the protocol says."""
+
+    chunks: list[Any]
+
+
+@dataclass
 class Compute:
     """What the script does with a request that it has read."""
 
     of: Callable[[Request], Say | Call]
 
 
-Line = Say | Call | Fail | Stall | Cut | Compute
+Line = Say | Call | Fail | Stall | Cut | Raw | Compute
 
 
 class Model:
@@ -120,6 +127,9 @@ class Model:
                 for tool, arguments in line.then.calls if line.then else ():
                     await _send_call(response, 0, tool, arguments, len(self.requests))
                 await _finish(response, "tool_calls" if line.then else "stop")
+            case Raw():
+                for chunk in line.chunks:
+                    await response.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
             case Cut():
                 await _send(response, {"content": line.text})
                 assert request.transport is not None

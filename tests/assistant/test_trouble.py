@@ -10,7 +10,7 @@ import pytest
 from models.chat.messages import MOST_UNFINISHED
 from tests.api_server import Api, Person
 from tests.assistant.chatting import Chat, names, said, the
-from tests.assistant.model_server import Call, Cut, Fail, Model, Say, Stall, call
+from tests.assistant.model_server import Call, Cut, Fail, Model, Raw, Say, Stall, call
 from tests.event_streams import Seen
 
 IP = "193.0.6.139"
@@ -105,6 +105,53 @@ async def test_a_cut_answer_ends(chat: Chat, model: Model) -> None:
     model.script = [Cut()]
     events = await chat.ask("Hello")
     assert end_of(events) == ("failed", "model_unreachable") and said(events).startswith("Let me see")
+
+
+def delta(**fields: object) -> dict[str, object]:
+    """A piece of an answer."""
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": None}]}
+
+
+def called(function: object) -> dict[str, object]:
+    """A piece that calls a tool."""
+    return delta(tool_calls=[{"index": 0, "id": "c", "type": "function", "function": function}])
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        [], None, 7, "text", {}, {"choices": None}, {"choices": "text"}, {"choices": [None]},
+        {"choices": [{"index": 0, "delta": "text"}]}, {"choices": [{"index": 0, "message": None}]},
+        delta(content=8), delta(tool_calls="text"), delta(tool_calls=[None]), called(None), called("text"),
+        called({"name": None, "arguments": None}), called({"name": 8, "arguments": "{}"}),
+        called({"name": "get_credits", "arguments": 8}), {**delta(content="x"), "usage": "text"},
+        delta(content="x\ud800"), called({"name": "x\ud800", "arguments": "{}"}),
+        called({"name": "get_credits", "arguments": '{"x": "\ud800"}'}),
+    ],
+)  # fmt: skip
+async def test_an_answer_of_another_form_ends_also_after_a_tool(
+    chat: Chat, model: Model, capsys: pytest.CaptureFixture[str], piece: object
+) -> None:
+    for before in ([], [call("get_credits")]):
+        model.script = [*before, Raw([piece])]
+        assert end_of(await chat.ask("Hello")) == ("failed", "model_confused")
+    assert "Traceback" not in "".join(capsys.readouterr())
+    model.script = [Say("Yes.")]
+    assert said(await chat.ask("Are you there?")) == "Yes."
+
+
+async def test_an_answer_longer_than_its_tokens_allow_is_cut(chat: Chat, model: Model) -> None:
+    model.script = [Raw([delta(content="x" * 100_000)] * 5)]
+    events = await chat.ask("Hello")
+    assert end_of(events) == ("completed", "tokens") and said(events) == "x" * 256 * 1024
+    model.script = [Say("Yes.")]
+    assert said(await chat.ask("Are you there?")) == "Yes."
+
+
+async def test_an_answer_in_one_long_line_is_not_read(chat: Chat, model: Model) -> None:
+    model.script = [Raw([delta(content="x" * 1_000_000)])]
+    events = await chat.ask("Hello")
+    assert end_of(events) == ("failed", "model_unreachable") and not said(events)
 
 
 async def test_messages_that_are_sent_at_once_count_one_after_the_other(person: Person, model: Model) -> None:
