@@ -23,8 +23,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 PREFIX = "VEDETTE_"
 _MOST_REQUESTS = 999_999_999
 _MOST_WINDOWS = 4
+_SHOWN = 50
 _MOST_DELAYS, _LONGEST_DELAY = 20, 7 * 24 * 3600
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_HOST = re.compile(r"\*|\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+")
+_SOURCE_SCHEMES = ("http", "https", "dns", "tls", "whois")
 _PROVIDER = re.compile(r"VEDETTE_PROVIDER_([A-Z0-9]+)_(KEY|KEY_FILE|BASE_URL|ENABLED|RATE)")
 # Values that can be given as a file, beside the keys of providers.
 _SECRETS = (
@@ -67,8 +70,15 @@ class Rate:
     seconds: int
 
 
-def _split(value: object) -> object:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+def _hosts(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    hosts = [part.strip() for part in value.split(",") if part.strip()]
+    for host in hosts:
+        if not _HOST.fullmatch(host):
+            example = "such as vedette.example.com or [::1]"
+            raise ValueError(f"{host!r} is no host name: give names without scheme or port, {example}, or *")
+    return hosts
 
 
 def _rate(value: object) -> object:
@@ -120,31 +130,66 @@ def _contact(value: object) -> object:
     return value
 
 
+def _is_address(value: str, schemes: Collection[str]) -> bool:
+    """Return whether it is the URL of a server, with a path at most."""
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:  # a port that is none, or half a pair of brackets
+        return False
+    is_plain = not (parts.query or parts.fragment or re.search(r"\s", value))
+    return parts.scheme in schemes and bool(parts.hostname) and is_plain
+
+
 def _model_address(value: object) -> object:
     if not isinstance(value, str):
         return value
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
+    if not _is_address(value, ("http", "https")) or urlsplit(value).username:
         raise ValueError("give the root of an OpenAI-compatible API, such as http://127.0.0.1:11434/v1")
     return value.rstrip("/")
 
 
 def _public_url(value: object) -> object:
-    if isinstance(value, str):
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.query:
-            raise ValueError("give the address that clients use, such as https://vedette.example.com")
+    if isinstance(value, str) and (not _is_address(value, ("http", "https")) or urlsplit(value).username):
+        raise ValueError("give the address that clients use, such as https://vedette.example.com")
+    return value
+
+
+def _source_address(value: object) -> object:
+    # It may hold a password, which the message must not show.
+    if isinstance(value, str) and not all(
+        _is_address(part.strip(), _SOURCE_SCHEMES) for part in value.split(",")
+    ):
+        raise ValueError("no address of a server: give the root of its API, such as https://mirror.example")
+    return value
+
+
+def _name(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch(r"[!-~]{1,200}", value):
+        found = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
+        raise ValueError(f"{found!r} is no name: give 1 to 200 visible ASCII characters without spaces")
+    return value
+
+
+def _token(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch(r"[!-~]([ -~]*[!-~])?", value):
+        raise ValueError(
+            "no header can carry it: give visible ASCII characters, as of `openssl rand -hex 32`"
+        )
     return value
 
 
 Schedule = Annotated[tuple[float, ...], BeforeValidator(_delays)]
-Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Hosts = Annotated[tuple[str, ...], BeforeValidator(_hosts)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], BeforeValidator(_networks)]
 Rates = Annotated[tuple[Rate, ...], BeforeValidator(_rates)]
 Limit = Annotated[Rate | None, BeforeValidator(_rate)]
 Contact = Annotated[str | None, BeforeValidator(_contact)]
 ModelAddress = Annotated[str | None, BeforeValidator(_model_address)]
 PublicUrl = Annotated[str | None, BeforeValidator(_public_url)]
+SourceAddress = Annotated[str | None, BeforeValidator(_source_address)]
+Name = Annotated[str, BeforeValidator(_name)]
+Token = Annotated[SecretStr | None, BeforeValidator(_token)]
 
 
 class ProviderSettings(BaseModel, frozen=True):
@@ -155,7 +200,7 @@ class ProviderSettings(BaseModel, frozen=True):
     """
 
     key: SecretStr | None = None
-    base_url: str | None = None
+    base_url: SourceAddress = None
     enabled: bool | None = None
     rate: Rates | None = None
 
@@ -171,7 +216,7 @@ class Settings(BaseSettings):
     public_url: PublicUrl = None
     database_url: SecretStr | None = Field(None, validation_alias="DATABASE_URL")
     temporal_address: str | None = Field(None, validation_alias="TEMPORAL_ADDRESS")
-    temporal_namespace: str = Field("default", validation_alias="TEMPORAL_NAMESPACE")
+    temporal_namespace: Name = Field("default", validation_alias="TEMPORAL_NAMESPACE")
     temporal_tls: bool | None = Field(None, validation_alias="TEMPORAL_TLS")
     temporal_tls_ca_file: Path | None = Field(None, validation_alias="TEMPORAL_TLS_CA_FILE")
     temporal_tls_cert_file: Path | None = Field(None, validation_alias="TEMPORAL_TLS_CERT_FILE")
@@ -185,15 +230,15 @@ class Settings(BaseSettings):
     signup_credits: int = Field(1000, ge=0)
     credits: Literal["on", "off"] = "on"
     trusted_proxies: Networks = ()
-    allowed_hosts: Words = ()
+    allowed_hosts: Hosts = ()
     session_hours: int = Field(24, ge=1, le=24 * 365)
     retention_days: int = Field(90, ge=1)
-    metrics_token: SecretStr | None = None
+    metrics_token: Token = None
     security_contact: Contact = None
     webhook_schedule: Schedule = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400)
     local_only: bool = False
     commercial: bool = False
-    build_id: str | None = None
+    build_id: Name | None = None
     admit_builds: Literal["auto", "manual"] = "auto"
     execution: Literal["auto", "workflow", "shift"] = "auto"
     temporal_waits: int = Field(1000, ge=0)
