@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import ContextVar
 from functools import partial, wraps
@@ -26,6 +27,8 @@ from models.idempotency import Claim
 
 MAX_KEY_LENGTH = 255
 _PURPOSE = "idempotency"
+# Ids are taken in capitals too, and name the same object.
+_ID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _log = logs.get(__name__)
 _answered: ContextVar[StrictRequest] = ContextVar("answered")
 
@@ -102,7 +105,7 @@ async def _claim(request: StrictRequest) -> None:
         account_id=caller.account_id,
         key=context.idempotency_key,
         method=request.method,
-        path=request.url.path,
+        path=_ID.sub(lambda id: id[0].lower(), request.url.path),
         fingerprint=hashlib.sha256(request.scope["query_string"] + b"\0" + await request.content()).digest(),
     )
     async with services.database.connection() as connection:

@@ -14,7 +14,7 @@ import pytest
 from fastapi import APIRouter, Request, Response
 
 from api.app import create_app
-from api.deps import Caller, ServicesDep, require_scope
+from api.deps import Caller, Id, ServicesDep, require_scope
 from api.http.idempotency import Idempotent, NotIdempotent, claim_of
 from api.http.limits import limit_requests
 from api.http.strict_route import StrictRoute
@@ -93,6 +93,11 @@ async def limited_work(caller: CALLER) -> str:
     return str(new_id())
 
 
+@router.post("/api/work/{thing}/{name}", dependencies=[Idempotent])
+async def work_on(thing: Id, name: str, caller: CALLER) -> str:
+    return str(new_id())
+
+
 @router.post("/api/stream", dependencies=[NotIdempotent])
 async def stream(caller: CALLER) -> str:
     return "a stream"
@@ -159,6 +164,15 @@ async def test_keys_belong_to_an_account_and_a_path(api: Api, client: httpx.Asyn
     assert [answer.is_success for answer in answers] == [True] * 3
     assert gate.done["a"] == 2
     assert not any("idempotent-replayed" in answer.headers for answer in answers)
+
+
+async def test_a_key_is_the_same_for_an_id_in_capitals_but_not_for_a_name(client: httpx.AsyncClient) -> None:
+    key, thing = str(uuid4()), str(uuid4())
+    ids = (thing, thing.upper())
+    first, repeat = [await post(client, key, path=f"/api/work/{id}/A") for id in ids]
+    assert repeat.content == first.content and "idempotent-replayed" in repeat.headers
+    other = await post(client, key, path=f"/api/work/{thing}/a")
+    assert "idempotent-replayed" not in other.headers
 
 
 async def test_while_the_first_is_at_work_a_repeat_is_told_to_wait(client: httpx.AsyncClient) -> None:
