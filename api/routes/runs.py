@@ -24,6 +24,7 @@ from api.schemas.accepted_runs import (
     accepted_response,
     bind_acceptance,
     is_first_acceptance,
+    update_status,
     view_acceptance,
 )
 from api.schemas.resume_urls import with_resume_urls
@@ -243,17 +244,21 @@ def claimed_key(request: Request) -> str | None:
 async def answer(
     services: Services, request: Request, account_id: UUID, accepted: RunAcceptance, wait: int | None
 ) -> Response:
-    """Return the answer to accepted work: 202 at once, or the run if it ends within `wait` seconds."""
+    """Return the answer to accepted work: 202 at once, or the run if it ends within `wait` seconds.
+
+    After a wait, 202 has the status of now.
+    """
     bind_acceptance(account_id, accepted)
     try:
-        if wait is not None and (
-            ended := await services.waiter.wait(accepted.run_id, wait, new=is_first_acceptance(accepted))
-        ):
+        if wait is not None:
+            ended = await services.waiter.wait(accepted.run_id, wait, new=is_first_acceptance(accepted))
             # The key may have been revoked meanwhile.
             if (credential := find_credential(request.scope["headers"])) is not None:
                 await services.credentials.find(credential)
-            view = ended if ended.is_whole() else await read_run(services, account_id, ended.id)
-            return Response(to_json(view), media_type="application/json")
+            if ended is not None:
+                view = ended if ended.is_whole() else await read_run(services, account_id, ended.id)
+                return Response(to_json(view), media_type="application/json")
+            accepted = await update_status(services, accepted)
     except Unauthenticated:
         pass
     except psycopg.Error as error:

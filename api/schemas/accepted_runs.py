@@ -8,6 +8,8 @@ import structlog
 from fastapi import Response
 
 import tracing
+from api.deps import Services
+from models.runs import runs
 from models.runs.acceptance import RunAcceptance, RunAccepted
 
 
@@ -20,6 +22,13 @@ def bind_acceptance(account_id: UUID, accepted: RunAcceptance) -> None:
 def is_first_acceptance(accepted: RunAcceptance) -> bool:
     """Return whether the end of the run is still to come."""
     return not accepted.repeated and accepted.status == "queued"
+
+
+async def update_status(services: Services, accepted: RunAcceptance) -> RunAcceptance:
+    """Return the acceptance with the run's status of now."""
+    async with services.database.connection() as connection:
+        status = await runs.get_status(connection, accepted.run_id)
+    return accepted.model_copy(update={"status": status or accepted.status})
 
 
 def view_acceptance(accepted: RunAcceptance) -> RunAccepted:

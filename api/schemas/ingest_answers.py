@@ -19,12 +19,12 @@ from api.schemas.accepted_runs import (
     accepted_response,
     bind_acceptance,
     is_first_acceptance,
+    update_status,
     view_acceptance,
 )
 from language.triggers import WebhookTrigger
 from models.automations.run_targets import RunTarget
 from models.run_values import Omitted
-from models.runs import runs
 from models.runs.acceptance import RunAcceptance
 from models.runs.run_results import Result
 from models.runs.run_views import RunStatus, RunView
@@ -78,10 +78,8 @@ async def answer(
     try:
         if wait is not None and (ended := await _wait_for_end(services, target, accepted, wait)):
             response = await _of_ended(services, target, ended, charge)
-        elif accepted.repeated:  # also one that has not ended in time
-            async with services.database.connection() as connection:
-                status = await runs.get_status(connection, accepted.run_id)
-            accepted = accepted.model_copy(update={"status": status or accepted.status})
+        elif accepted.repeated or wait is not None:
+            accepted = await update_status(services, accepted)
     except psycopg.Error as error:
         # It is accepted all the same: after an error, the client would send it again.
         _log.warning("wait_cut", run_id=str(accepted.run_id), error=type(error).__name__)

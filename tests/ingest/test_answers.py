@@ -47,6 +47,17 @@ async def test_who_waits_gets_the_output_and_neither_steps_nor_input(api: Api, p
     assert "canary" not in answer.text and "idempotent-replayed" not in answer.headers
 
 
+async def test_a_run_that_outlasts_the_wait_is_told_as_it_stands(
+    api: Api, person: Person, receiver: Endpoint
+) -> None:
+    pause = {"id": "pause", "type": "wait", "config": {"timeout": 60}}
+    for step, status in ((pause, "waiting"), (webhook(f"{receiver.url}/held", timeout=60), "running")):
+        made = await create(person, trigger={"type": "webhook"}, steps=[step])
+        assert (await send(api, made["webhook_url"], wait=1)).json()["status"] == status
+        by_hand = await person.key.post(f"/api/workflows/{made['id']}/run?wait=1", json={})
+        assert (by_hand.status_code, by_hand.json()["status"]) == (202, status)
+
+
 async def test_a_run_that_failed_says_why_and_has_no_output(api: Api, person: Person) -> None:
     steps = [transform("first", "'canary'"), transform("second", "sum(trigger)")]
     url = await workflow(person, *steps, respond={"status": 201, "body": "{{ first }}"})
