@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.client import connect_service
+from cli.errors import BadInput
 from cli.printing import Json, print_table, printable
 
 
@@ -20,6 +21,9 @@ def providers(
     """List the sources of lookups: which are on, and whether their terms allow commercial use."""
     with connect_service({}) as service:
         rows: list[dict[str, Any]] = service.get("/api/providers")["providers"]
+    kinds = sorted({one["kind"] for one in rows})
+    if kind not in (None, *kinds):
+        raise BadInput(f"--kind: {kind} is no kind of lookup: give {', '.join(kinds)}.")
     chosen = [one for one in rows if kind in (None, one["kind"])]
     if as_json:
         print(json.dumps(chosen, indent=2))

@@ -128,3 +128,11 @@ async def test_a_terminal_gets_colours_unless_they_are_not_wanted(
     said = await asyncio.to_thread(on_a_terminal, names, "lookup", "ip", "8.8.8.8")
     assert "location.country_code" in said
     assert ("\x1b[36m" in said) == colours
+
+
+async def test_sources_of_an_unknown_kind_are_a_wrong_option(command: Command) -> None:
+    done = await command("providers", "--kind", "zz")
+    assert (done.returncode, done.stdout) == (ExitCode.USAGE, "")
+    assert done.stderr.startswith("--kind: zz is no kind of lookup: give breach, company, darkweb, domain, ")
+    listed = (await command("providers", "--kind", "ip")).stdout
+    assert listed.splitlines()[1].startswith("ip")
