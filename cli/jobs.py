@@ -14,6 +14,7 @@ import typer
 from cli.client import Service, connect_service, part
 from cli.errors import BadInput
 from cli.groups import new_group
+from cli.output_files import replace_file
 from cli.printing import Json, moment, print_data, print_record, print_table, printable
 
 commands = new_group("Bulk jobs: files of targets, looked up row by row.")
@@ -210,16 +211,9 @@ def _write_results(service: Service, job_id: str, output: Path | None, format: F
             for chunk in response.iter_bytes():
                 sys.stdout.buffer.write(chunk)
             return
-        staging = output.with_name(f"{output.name}.part")
-        try:
-            with staging.open("wb") as file:
-                for chunk in response.iter_bytes():
-                    file.write(chunk)
-            staging.replace(output)
-        except OSError as error:
-            raise BadInput(f"--output: {output} cannot be written: {error.strerror}.") from None
-        finally:
-            staging.unlink(missing_ok=True)
+        with replace_file(output) as file:
+            for chunk in response.iter_bytes():
+                file.write(chunk)
 
 
 def _path(job_id: str) -> str:

@@ -14,6 +14,7 @@ import typer
 from cli.client import Service, connect_service, part
 from cli.documents import Document, NoDocument, read_document, write_yaml
 from cli.errors import BadInput, Refused
+from cli.output_files import replace_file
 from cli.printing import Json, print_data, printable
 from cli.workflow_lookup import find_by_name, find_monitor, find_workflow
 from cli.workflows import SHOWN, Named, commands
@@ -111,10 +112,8 @@ def workflows_export(
     if output is None:
         print(text, end="")
         return
-    try:
-        output.write_text(text, "utf-8")
-    except OSError as error:
-        raise BadInput(f"--output: {output} cannot be written: {error.strerror}.") from None
+    with replace_file(output) as file:
+        file.write(text.encode())
 
 
 @commands.command("graph")

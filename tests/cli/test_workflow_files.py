@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from settings import ExitCode
-from tests.api_server import Person
+from tests.api_server import Api, Person
 from tests.cli.conftest import Command, Json
+from tests.stacks import CLI, environment
 
 YAML = """\
 name: {name}
@@ -101,6 +105,34 @@ async def test_what_is_exported_is_unchanged_when_applied(
     assert (Path(file).read_text()[0] == "{") == (ending == "json")
     [applied] = await read("workflows", "apply", file)
     assert (applied["action"], applied["name"]) == ("unchanged", "Round")
+
+
+async def test_an_export_that_fails_half_way_leaves_the_file_as_it_was(
+    api: Api, command: Command, person: Person, tmp_path: Path
+) -> None:
+    await command("workflows", "apply", write(tmp_path, "Full"))
+    file = tmp_path / "exported.yaml"
+    file.write_text("former")
+    limited = ["bash", "-c", 'ulimit -f 0; exec "$@"', "-", sys.executable, CLI]
+    done = await asyncio.to_thread(
+        subprocess.run, [*limited, "workflows", "export", "Full", "-o", file],
+        env=environment(tmp_path, VEDETTE_URL=api.url, VEDETTE_API_KEY=person.secret), capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == ExitCode.USAGE and b"cannot be written: File too large." in done.stderr
+    assert (file.read_text(), list(tmp_path.glob("*.part"))) == ("former", [])
+
+
+async def test_an_export_goes_where_a_link_leads_and_to_what_is_no_file(
+    command: Command, tmp_path: Path
+) -> None:
+    await command("workflows", "apply", write(tmp_path, "Linked"))
+    file, link = tmp_path / "exported.yaml", tmp_path / "link.yaml"
+    file.touch(0o600)
+    link.symlink_to(file)
+    assert (await command("workflows", "export", "Linked", "-o", str(link))).returncode == 0
+    assert link.is_symlink() and "Linked" in file.read_text() and file.stat().st_mode & 0o777 == 0o600
+    done = await command("workflows", "export", "Linked", "-o", "/dev/stdout")
+    assert (done.returncode, done.stdout) == (0, file.read_text())
 
 
 async def test_an_id_in_the_file_names_the_workflow_whatever_its_name(
