@@ -6,7 +6,7 @@ import asyncio
 import hmac
 from collections.abc import Coroutine, Sequence
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import psycopg
 from fastapi import APIRouter, Request, Response
@@ -27,7 +27,10 @@ from providers.dataset_inventory import DatasetStatus, State, take_stock
 
 router = APIRouter(tags=["service"], route_class=StrictRoute)
 
+Answer = TypeVar("Answer")
+
 _TIMEOUT = 1.0
+_METRICS_SECONDS = 5.0  # half of what Prometheus waits for
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 # Headers with which proxies name their clients, beside the many `X-Forwarded-…`.
 _FORWARDING = frozenset({
@@ -110,9 +113,8 @@ async def get_metrics(request: Request, services: ServicesDep) -> Response:
         message = "Without VEDETTE_METRICS_TOKEN, metrics answer this machine only."
         raise Forbidden("loopback_only", message)
     try:
-        async with services.database.connection() as connection:
-            shared = await metrics.read_shared(connection)
-    except AWAY:
+        shared = await _wait_for(_shared_metrics(services), _METRICS_SECONDS)
+    except (*AWAY, TimeoutError):
         shared = None  # /readyz reports it; the local counters are served all the same
     streams = {"stream": services.streams.number_taken, "wait": services.ingest_waits.number_taken}
     local = metrics.Local(streams, services.settings.data)
@@ -127,18 +129,29 @@ def _is_local(request: Request) -> bool:
 
 
 async def _run_check(check: Coroutine[Any, Any, str]) -> str:
-    task = asyncio.create_task(check)
     try:
-        await asyncio.wait({task}, timeout=_TIMEOUT)
+        return await _wait_for(check, _TIMEOUT)
+    except TimeoutError:
+        return "no answer in time"
+    except (psycopg.Error, RPCError, RuntimeError):
+        return "unreachable"
+
+
+async def _wait_for(work: Coroutine[Any, Any, Answer], seconds: float) -> Answer:
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
     finally:
         task.cancel()
     # To end a statement takes 10 s where packets vanish: nobody waits for that.
     if not task.done():
-        return "no answer in time"
-    try:
-        return task.result()
-    except (psycopg.Error, RPCError, RuntimeError):
-        return "unreachable"
+        raise TimeoutError
+    return task.result()
+
+
+async def _shared_metrics(services: Services) -> metrics.Shared:
+    async with services.database.connection() as connection:
+        return await metrics.read_shared(connection)
 
 
 async def _database(services: Services) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from ipaddress import ip_network
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
+from api.routes import health
+from database import Database
 from settings import Settings
 from tests.api_server import Api, running
 
@@ -53,3 +56,14 @@ async def test_where_others_can_come_in_they_need_the_token(settings: Settings, 
 async def test_what_came_through_a_proxy_is_not_of_this_machine(api: Api, header: str) -> None:
     response = await api.http.get("/metrics", headers={header: "127.0.0.1"})
     assert (response.status_code, response.json()["code"]) == (403, "loopback_only")
+
+
+async def test_they_do_not_wait_for_a_database_that_does_not_answer(
+    api: Api, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_METRICS_SECONDS", 0.3, raising=False)
+    async with database.transaction() as connection, asyncio.timeout(8):
+        await connection.execute("lock table run_work in access exclusive mode")
+        answer = await api.http.get("/metrics")
+    assert answer.status_code == 200 and "vedette_database_reached 0.0" in answer.text
+    assert "vedette_database_reached 1.0" in (await api.http.get("/metrics")).text
