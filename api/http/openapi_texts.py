@@ -14,7 +14,9 @@ workflows on all of it.
   at `/errors/<code>`. The schemas `AnswerCode`, `FieldCode`, `WarningCode` and `RunCode` list them all.
 - **Credits**: a request that costs some says so in its description. 402 means that there are not enough.
 - **Rate limits**: `RateLimit-Policy` and `RateLimit` headers; 429 comes with `Retry-After`.
-- **Repeats**: a POST with an `Idempotency-Key` is done once, and gives its first answer again for 24 hours.
+- **Repeats**: an operation with the parameter `Idempotency-Key` is done once for a key, and gives its first
+  answer again for 24 hours. Ingest URLs have a rule of their own. Other operations ignore the header; a
+  stream of lookups refuses it.
 - **Pages**: `limit` and `cursor`; `next_cursor` of an answer is the `cursor` of the next page, null on the
   last. Workflows and their runs have `page` instead, runs and results of monitors `offset`.
 - **Times** are ISO 8601 in UTC, ids are UUIDs. Unknown fields of a body and unknown query

@@ -298,3 +298,11 @@ def test_every_code_that_an_operation_lists_is_an_example_and_no_other(document:
         for code in answer.get("content", {}).get(PROBLEM, {}).get("examples", {})
     }
     assert document["components"]["examples"].keys() & answers == listed & answers
+
+
+def test_the_introduction_says_truly_who_heeds_an_idempotency_key(document: dict[str, Any]) -> None:
+    posts = [path["post"] for path in document["paths"].values() if "post" in path]
+    heed = ["Idempotency-Key" in [one["name"] for one in post.get("parameters", [])] for post in posts]
+    assert any(heed) and not all(heed)
+    told = document["info"]["description"].partition("**Repeats**")[2].partition("\n- ")[0]
+    assert "with the parameter `Idempotency-Key`" in told and "a POST with" not in told
