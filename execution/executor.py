@@ -32,8 +32,9 @@ from models.runs.run_work import Claim, ClaimedRun
 _log = logs.get(__name__)
 BEAT_SECONDS = 3.0
 _BEAT_AGAIN_SECONDS = 0.5
-# Other workers have ended its shift by then, if they reach the database.
-_CUT_OFF_SECONDS = 20.0
+# To give its workflows up costs a worker the calls under way that last longer than its grace period. A
+# failover of Postgres, which others do not survive any better, is not worth that.
+_CUT_OFF_SECONDS = 60.0
 _DRAIN_LOOK_SECONDS = 0.5
 _ALONE_SECONDS = 60.0
 _ID_LENGTH = len(str(UUID(int=0)))
