@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 from uuid import UUID
 
-import psycopg
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 import logs
+from activities.own_record import OwnRecord
 from database import AWAY
 from engine.calls import Call
 from execution import clock, observation
@@ -25,18 +25,12 @@ from execution.own_execution import (
     database_deadline,
     merge_progress,
     run_id_of,
-    with_step,
 )
 from execution.run_execution import SHOWN_SECONDS, CallResult, attempt
 from execution.run_executor import RunServices
 from execution.run_recorder import DatabaseAway, StaleProgress, UnstorableRecord
-from execution.shift import AGAIN_SECONDS
-from language.progress import Progress, read_progress
-from language.records import StepError
-from models.runs import cancellation, own_runs, run_loading, setbacks
-from models.runs.cancelled_steps import record_cancelled_steps
+from models.runs import cancellation, own_runs, run_loading
 from models.runs.run_loading import Recorded
-from models.runs.run_writes import Change, End
 from models.runs.runs import QUEUED_CHANNEL
 from notifications import Notifier
 from outbound.lease import LeaseLost
@@ -79,8 +73,8 @@ class OwnRunActivities:
         self._performer = services.performer
         self._executor = executor
         self._failures = services.failures
-        self._build = services.admission.build
         self._versions = executor.versions
+        self._record = OwnRecord(services, self._versions)
         self.on_left: Callable[[UUID], None] = lambda _: None
 
     @activity.defn(name=DECIDE_NEXT)
@@ -148,7 +142,7 @@ class OwnRunActivities:
                 done = await self._perform(execution, calls[0])
         except asyncio.CancelledError:
             # The run was cancelled, or this process stops.
-            await self._append(execution, name.step_id)
+            await self._record.append(execution, name.step_id)
             raise
         return await self._take(given, execution, calls[0], done, alone=alone)
 
@@ -212,38 +206,14 @@ class OwnRunActivities:
             raise ApplicationError(str(error), type="database_away") from error
         except UnstorableRecord as error:
             _log.error("run_not_stored", run_id=str(given.run_id), error=str(error))
-            await self._fail(given, "not_stored", "The database cannot store the output of the run.")
+            await self._record.fail(given, "not_stored", "The database cannot store the output of the run.")
             return Todo([], over="failed")
         except Exception as error:
             if self._failures.note_fault(error):
                 raise
             _log.error("run_set_aside", run_id=str(given.run_id), exc_info=error)
-            await self._set_aside(given)
+            await self._record.set_aside(given)
             return _ELSEWHERE
-
-    async def _set_aside(self, given: OwnRun) -> None:
-        async with self._database.connection() as connection:
-            of = await own_runs.find_of(connection, given.run_id, given.claim_id)
-            hopeless = await setbacks.set_run_aside(connection, given.run_id, given.claim_id, self._build)
-        if of is not None:
-            self._failures.note(of.account_id, failed=True)
-            # If this is one failure too many, the next worker that claims runs of the version sets it aside.
-            self._versions.trouble_of(of.automation_id, of.version).note_failure(given.run_id)
-        if hopeless:
-            await self._fail(
-                given,
-                "engine_error",
-                "The service could not execute this run. See its log for `run_set_aside`.",
-            )
-
-    async def _fail(self, given: OwnRun, code: str, message: str) -> None:
-        async with self._database.connection() as connection:
-            row = await own_runs.load(connection, given.run_id, given.claim_id)
-        if row is not None:
-            version = await self._versions.load(row.of.automation_id, row.of.version)
-            why = StepError(code=code, message=message)
-            end = End("failed", why, handler=version.handler, has_children=True)
-            await self._writer.write(Change(given.claim_id, given.run_id, [], end, row.run.parent_run_id))
 
     async def _go_on(self, execution: OwnExecution, under_way: list[CallName]) -> Todo:
         todo = await execution.advance(under_way)
@@ -251,7 +221,7 @@ class OwnRunActivities:
         if execution.version.trouble.may_stand:
             await execution.version.prove(self._database, execution.version_ref)
         if todo.over == "elsewhere":
-            await self._append(execution)
+            await self._record.append(execution)
         return todo
 
     def _release_if_left(self, given: OwnRun, todo: Todo) -> Todo:
@@ -277,47 +247,12 @@ class OwnRunActivities:
                 execution.unwritten, alone = kept, False
         # The record first: without it, the progress states that the call must be executed.
         if execution.unwritten and not await execution.write():
-            await self._append(execution)
+            await self._record.append(execution)
         if (left := execution.progress_of(call)) is not None:
-            await self._change_progress(
+            await self._record.change_progress(
                 execution, lambda stored: merge_progress(stored, call, left, is_done=True)
             )
         return await self._decide_next(given, []) if alone else None
-
-    async def _append(self, execution: OwnExecution, step_id: str | None = None) -> None:
-        """Record the finished steps of a run, and the interrupted one, if it was cancelled.
-
-        Of other steps under way it knows what they were when its call began; the run's progress knows more.
-        """
-        records = [
-            one for one in execution.give_up()
-            if one.status != "cancelled" or one.step_id == step_id or one.items_total is not None
-        ]  # fmt: skip
-        try:
-            async with self._database.connection() as connection:
-                await record_cancelled_steps(connection, records)
-        except psycopg.Error as error:
-            _log.warning("cancelled_steps_not_stored", error=str(error))
-
-    async def _change_progress(
-        self, execution: OwnExecution, put: Callable[[Progress], Progress], *, went_on: bool = True
-    ) -> bool:
-        """Write the progress of a step, safely beside other steps; return False if the run is not ours."""
-
-        def change(stored: Any) -> str:
-            return put(read_progress(stored)).model_dump_json()
-
-        run = execution.row.run
-        while True:
-            try:
-                async with self._database.connection() as connection:
-                    return await own_runs.change_progress(
-                        connection, run.run_id, run.claim_id, change, went_on=went_on
-                    )
-            except AWAY as error:
-                # A call under way continues meanwhile: it is not repeated because of this.
-                _log.warning("database_away", run_id=str(run.run_id), error=str(error))
-                await asyncio.sleep(AGAIN_SECONDS)
 
     # ---- calls
 
@@ -330,7 +265,7 @@ class OwnRunActivities:
         try:
             done, _ = await asyncio.wait([task], timeout=SHOWN_SECONDS)
             if not done and (mine := execution.progress_of(call)) is not None:
-                await self._change_progress(
+                await self._record.change_progress(
                     execution, lambda stored: merge_progress(stored, call, mine, is_done=False), went_on=False
                 )
             return await task
@@ -366,9 +301,9 @@ class OwnRunActivities:
                 # What has happened beside this step is decided by the workflow: the run may have failed.
                 execution.unwritten = [one for one in execution.unwritten if one.step_id == step_id]
                 if execution.unwritten and not await execution.write():
-                    await self._append(execution)
+                    await self._record.append(execution)
                     return
-                if failed and not await self._put_step(execution, step_id):
+                if failed and not await self._record.put_step(execution, step_id):
                     return
                 calls = [one for one in driver.advance(clock.now()) if one.step.id == step_id]
                 execution.unwritten += driver.take_records()
@@ -381,19 +316,12 @@ class OwnRunActivities:
             for task in tasks:
                 task.cancel()
         # The workflow waits for longer pauses.
-        await self._put_step(execution, step_id)
+        await self._record.put_step(execution, step_id)
 
     async def _is_failing(self, execution: OwnExecution) -> bool:
         run_id, steps = execution.row.run.run_id, execution.version.plan.steps
         async with self._database.connection() as connection:
             return await run_loading.is_failing(connection, run_id, steps)
-
-    async def _put_step(self, execution: OwnExecution, step_id: str) -> bool:
-        """Write the progress of a step over items; return False if the workflow no longer has the run."""
-        mine = execution.driver.progress().steps.get(step_id)
-        return mine is None or await self._change_progress(
-            execution, lambda stored: with_step(stored, step_id, mine)
-        )
 
     async def _items_happen(
         self, execution: OwnExecution, tasks: dict[asyncio.Task[CallResult], Call], step_id: str
