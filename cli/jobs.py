@@ -70,7 +70,11 @@ def jobs_run(
             job = _follow_job(service, job)
         ended = job["status"] == "completed"
         if ended and output is not None:
-            _write_results(service, job["id"], output, format)
+            try:
+                _write_results(service, job["id"], output, format)
+            except BadInput as error:
+                again = f"The job is done: `vedette jobs results {job['id']}` gives what was found."
+                raise BadInput(f"{error} {again}") from None
     if as_json:
         print(json.dumps(job, indent=2))
     else:

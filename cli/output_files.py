@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,9 +23,9 @@ def replace_file(output: Path) -> Generator[IO[bytes]]:
     """
     path = output.resolve()  # a link stays one
     is_device = Path("/dev") in output.parents or (output.exists() and not output.is_file())
-    staging = output if is_device else path.with_name(f"{path.name}.part")
+    staging = output if is_device else path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with staging.open("wb") as file:
+        with staging.open("wb" if is_device else "xb") as file:
             yield file
         if staging != output:
             if path.exists():

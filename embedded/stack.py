@@ -359,7 +359,8 @@ class Stack:
     async def _go_down(self) -> None:
         """Stop in order: no new requests, finish the work, then the servers behind it."""
         deadline = time.monotonic() + _STOP_SECONDS
-        self._report.say("vedette", "stopping: calls under way have 20 s; a second Ctrl-C stops at once")
+        if any(child.pid for child in self._workers):
+            self._report.say("vedette", "stopping: calls under way have 20 s; a second Ctrl-C stops at once")
         await self._supervisor.release()
         for task in self._tasks:
             task.cancel()

@@ -186,6 +186,12 @@ class TestJobs:
         assert head == "ip,note,error,partial,location.country_code"
         assert first == "8.8.8.8,resolver,,false,US" and second.startswith("here,wrong,invalid_ip")
 
+    async def test_what_was_found_is_not_lost_with_its_file(self, command: Command, tmp_path: Path) -> None:
+        (tmp_path / "ips.csv").write_text("ip\n1.1.1.1\n")
+        done = await command("jobs", "run", str(tmp_path / "ips.csv"), "--type", "ip", "-o", "/dev/full")
+        assert done.returncode == 2
+        assert "No space left on device. The job is done: `vedette jobs results " in done.stderr
+
     async def test_results_come_out_later_in_another_form(
         self, command: Command, read: Json, tmp_path: Path
     ) -> None:

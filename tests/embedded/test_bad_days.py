@@ -44,6 +44,7 @@ def test_the_port_is_taken(scratch: Path) -> None:
         port = str(other.getsockname()[1])
         said = failed(vedette(scratch / "taken", "up", VEDETTE_PORT=port), ExitCode.PORT_TAKEN)
     assert port in said and "VEDETTE_PORT" in said
+    assert "calls under way" not in said
 
 
 def test_another_stack_uses_the_data_folder(stack: StackProcess) -> None:
