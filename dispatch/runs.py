@@ -98,6 +98,7 @@ class Dispatcher(DispatchLoop):
         self._handing = handing
         self._waits = waits
         self._watch = WorkflowWatch(database, client, notifier)
+        handing.heed_end = self._watch.heed_end
         self._turns = {own: Turn() for own in (False, True)}
         self._low_water = {own: LowWater() for own in (False, True)}
         self._others = shifts.ObservedShifts()
@@ -300,9 +301,8 @@ class Dispatcher(DispatchLoop):
             _, late = await run_work.wake_due(connection)
             if late:
                 self._handing.prefer_shift()
-            if untaken := await own_runs.queue_untaken(connection):
-                _log.warning("untaken_runs_queued", runs=len(untaken))
-                self._begin_chore("end_strangers", self._watch.end_strangers(untaken))
+            if untaken := await own_runs.find_untaken(connection):
+                self._begin_chore("queue_untaken", self._watch.queue_untaken(untaken))
             if strays := await run_work.queue_strays(connection):
                 _log.error("stray_runs_queued", runs=strays)
             if (now := asyncio.get_running_loop().time()) >= self._unknown_at:

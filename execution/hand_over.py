@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -57,6 +57,7 @@ class OwnPlaces:
     Attributes:
         workers: the number of workers that share the installation's places.
         on_room: called when a place is free again.
+        heed_end: returns whether somebody has ended the workflow of a run, and cancels the run then.
     """
 
     def __init__(self, database: Database, client: Client, default: Mode) -> None:
@@ -72,6 +73,7 @@ class OwnPlaces:
         self._patience = _START_SECONDS
         self.workers = 1
         self.on_room: Callable[[], None] = lambda: None
+        self.heed_end: Callable[[UUID, UUID], Awaitable[bool]]
 
     @property
     def room(self) -> int:
@@ -133,6 +135,8 @@ class OwnPlaces:
             The runs that the shift executes.
         """
         self._count_calls(len(runs), calls)
+        if any(run.had_workflow for run in runs):
+            runs = await self._leave_out_ended(group, runs)
         mode = mode or self._default
         chosen = self._choose(group.of.account_id, runs, mode, calls)
         if mode == "workflow":
@@ -142,6 +146,29 @@ class OwnPlaces:
             if run.had_workflow:
                 self._in_background(self._tell_left(run.run_id))
         return carried
+
+    async def _leave_out_ended(self, group: Group, runs: list[ClaimedRun]) -> list[ClaimedRun]:
+        """Leave out the runs whose workflows somebody ended in Temporal while they waited.
+
+        The watch would look too late: it compares a workflow with its own claim, and these have another.
+        """
+
+        async def is_over(run: ClaimedRun) -> bool:
+            if not run.had_workflow or time.monotonic() < self._broken_until:
+                return False
+            try:
+                async with asyncio.timeout(_START_SECONDS):
+                    return await self.heed_end(run.run_id, group.of.account_id)
+            except TEMPORAL_AWAY as error:
+                _log.info("workflow_not_examined", run_id=str(run.run_id), error=repr(error))
+                self._broken_until = time.monotonic() + _BREAK_SECONDS
+                return False
+
+        over = await asyncio.gather(*map(is_over, runs))
+        for run, ended in zip(runs, over, strict=True):
+            if ended:
+                self.free_place(run.run_id)
+        return [run for run, ended in zip(runs, over, strict=True) if not ended]
 
     async def _begin(
         self, group: Group, runs: list[ClaimedRun], chosen: list[ClaimedRun], mode: Mode

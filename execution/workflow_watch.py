@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -134,21 +134,56 @@ class WorkflowWatch:
         for run_id in list(old - there)[:_LEAVING]:
             await self._signal(run_id, LEFT)
 
-    async def end_strangers(self, run_ids: Iterable[UUID]) -> None:
-        """Terminate the workflows of others that stand in the way under the ids of runs.
+    async def heed_end(self, run_id: UUID, account_id: UUID) -> bool:
+        """Cancel a run that would go on although somebody has ended its workflow in Temporal.
+
+        A workflow of others under its id is terminated: it would keep the run's own from starting.
 
         Args:
-            run_ids: runs whose workflows did not take them up.
+            run_id: a run that waited for its workflow, or whose workflow did not take it up.
+            account_id: its owner.
+
+        Returns:
+            Whether somebody has ended it.
+
+        Raises:
+            temporalio.service.RPCError: the server is away.
         """
-        for run_id in run_ids:
-            found = await self._describe(run_workflow_id(run_id))
-            if found is None or found.status is not WorkflowExecutionStatus.RUNNING:
-                continue
-            if (found.workflow_type, found.task_queue) != (AUTOMATION_RUN, TASK_QUEUE):
+        found = await self._describe(run_workflow_id(run_id))
+        if found is None:
+            return False
+        handle = self._client.get_workflow_handle(found.id, run_id=found.run_id)
+        is_open = found.status is WorkflowExecutionStatus.RUNNING
+        if (found.workflow_type, found.task_queue) != (AUTOMATION_RUN, TASK_QUEUE):
+            if is_open:
                 kind = {"workflow_type": found.workflow_type, "task_queue": found.task_queue}
                 _log.warning("strangers_workflow_terminated", run_id=str(run_id), **kind)
-                handle = self._client.get_workflow_handle(found.id, run_id=found.run_id)
                 await handle.terminate(reason="The id belongs to a run of vedette.")
+            return False
+        if is_open:
+            is_over = found.raw_description.workflow_extended_info.cancel_requested
+        else:
+            is_over = found.status in _ENDED_BY_PEOPLE and not await _ended_by_server(handle)
+        if is_over:
+            await self._cancel(run_id, account_id)
+        return is_over
+
+    async def queue_untaken(self, untaken: Mapping[UUID, UUID]) -> None:
+        """Queue runs whose workflows did not take them up, unless somebody has ended these.
+
+        Args:
+            untaken: the runs, each with its account.
+        """
+        try:
+            async with asyncio.timeout(_LOOK_AGAIN_SECONDS):
+                for run_id, account_id in untaken.items():
+                    await self.heed_end(run_id, account_id)
+        except TEMPORAL_AWAY as error:
+            _log.info("workflows_not_examined", error=repr(error))
+        # A run that was cancelled is no longer there.
+        async with self._database.connection() as connection:
+            if queued := await own_runs.queue_untaken(connection, untaken):
+                _log.warning("untaken_runs_queued", runs=queued)
 
     async def _examine(self, seen: CarriedRun) -> None:
         """Examine why a run's workflow is not among the open ones, and cancel or queue the run."""
@@ -161,7 +196,11 @@ class WorkflowWatch:
             # A workflow that was ended before this claim is irrelevant: the next one is about to begin.
             handle = self._client.get_workflow_handle(workflow_id, run_id=latest.run_id)
             if await _had_claim(handle, seen.claim_id):
-                await (self._queue(seen) if await _ended_by_server(handle) else self._cancel(seen))
+                await (
+                    self._queue(seen)
+                    if await _ended_by_server(handle)
+                    else self._cancel(seen.run_id, seen.account_id)
+                )
         elif status in (WorkflowExecutionStatus.FAILED, WorkflowExecutionStatus.TIMED_OUT):
             await self._queue(seen)
         elif status in (None, WorkflowExecutionStatus.COMPLETED) and age > _UNKNOWN:
@@ -186,14 +225,14 @@ class WorkflowWatch:
             _log.info("workflow_without_a_call", run_id=str(seen.run_id))
             await self._signal(seen.run_id, LOOK)
 
-    async def _cancel(self, seen: CarriedRun) -> None:
+    async def _cancel(self, run_id: UUID, account_id: UUID) -> None:
         async with self._database.connection() as connection:
             try:
-                ended = await cancellation.cancel(connection, seen.account_id, seen.run_id)
+                ended = await cancellation.cancel(connection, account_id, run_id)
             except NotFound:
                 return
         if ended:
-            _log.warning("run_cancelled_in_temporal", run_id=str(seen.run_id))
+            _log.warning("run_cancelled_in_temporal", run_id=str(run_id))
             cancellation.notify_ends(self._notifier, ended)
 
     async def _queue(self, seen: CarriedRun) -> None:

@@ -207,23 +207,35 @@ async def wake(connection: Connection, run_id: UUID) -> bool:
     return bool(cursor.rowcount)
 
 
-async def queue_untaken(connection: Connection) -> list[UUID]:
-    """Queue runs that were handed over but not taken up; return their ids."""
+_IS_UNTAKEN: LiteralString = "carrier = %s and handed_at < statement_timestamp() - make_interval(secs => %s)"
+
+
+async def find_untaken(connection: Connection) -> dict[UUID, UUID]:
+    """Return runs that were handed over but not taken up, each with its account."""
+    cursor = await connection.execute(
+        f"select run_id, account_id from run_work where {_IS_UNTAKEN} limit 1000", (WORKFLOW, UNTAKEN_SECONDS)
+    )
+    return {row["run_id"]: row["account_id"] for row in await cursor.fetchall()}
+
+
+async def queue_untaken(connection: Connection, run_ids: Collection[UUID]) -> int:
+    """Queue those of these runs that still nobody has taken up; return their number."""
     cursor = await connection.execute(
         "update run_work set status = 'queued', carrier = null, claim_id = null,"
-        " available_at = clock_timestamp() where run_id in (select run_id from run_work"
-        " where carrier = %s and handed_at < statement_timestamp() - make_interval(secs => %s)"
-        " order by run_id limit 1000 for update skip locked) returning run_id",
-        (WORKFLOW, UNTAKEN_SECONDS),
+        " available_at = clock_timestamp() where run_id = any(array(select run_id from run_work"
+        f" where run_id = any(%s) and {_IS_UNTAKEN} order by run_id for update skip locked))",
+        (list(run_ids), WORKFLOW, UNTAKEN_SECONDS),
     )
-    return [row["run_id"] for row in await cursor.fetchall()]
+    return cursor.rowcount
 
 
 async def queue_alone(connection: Connection, run_id: UUID, claim_id: UUID) -> None:
     """Queue a run with which workers were lost, for a shift that runs nothing beside it."""
     await connection.execute(
         "update run_work set status = 'queued', carrier = null, claim_id = null, own = false,"
-        " lost = lost + 2, available_at = clock_timestamp(), priority = priority %% %(alone)s + %(alone)s"
+        # Its other activities learn of it by their heartbeats, and break off their calls first.
+        " lost = lost + 2, available_at = clock_timestamp() + interval '10 seconds',"
+        " priority = priority %% %(alone)s + %(alone)s"
         " where run_id = %(run)s and claim_id = %(claim)s",
         {"run": run_id, "claim": claim_id, "alone": ALONE},
     )

@@ -25,7 +25,7 @@ from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
 from temporal import starts
-from temporal.client import connect
+from temporal.client import TASK_QUEUE, connect
 from tests.api_server import Api, Person
 from tests.automations.claims import claimed
 from tests.automations.engine import (
@@ -219,7 +219,7 @@ async def test_a_hand_over_that_nothing_takes_up_is_queued_and_done(
     [run] = await claimed(database)
     async with database.connection() as connection:
         assert await own_runs.hand_over(connection, {run_id: run.claim_id}) == {run_id: True}
-        assert await own_runs.queue_untaken(connection) == []
+        assert await own_runs.find_untaken(connection) == {}
         await connection.execute(
             "update run_work set handed_at = handed_at - make_interval(secs => %s) where run_id = %s",
             (own_runs.UNTAKEN_SECONDS, run_id),
@@ -229,6 +229,25 @@ async def test_a_hand_over_that_nothing_takes_up_is_queued_and_done(
     assert len(receiver.requests) == 1
     # Whatever was wrong may be so still.
     assert await performers(database, run_id) == {"call": "shift"}
+
+
+@pytest.mark.parametrize("how", ["cancel", "terminate"])
+async def test_a_run_whose_workflow_was_ended_before_a_worker_took_it_up(
+    at_work: Work, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint, how: str
+) -> None:
+    target = await new_target([webhook(receiver.url)])
+    [run_id] = await accept(database, target)
+    [run] = await claimed(database)
+    async with database.connection() as connection:
+        await own_runs.hand_over(connection, {run_id: run.claim_id}, always=True)
+        handle = await client.start_workflow(
+            "AutomationRun", OwnRun(run_id, run.claim_id), id=f"run/{run_id}", task_queue=TASK_QUEUE
+        )
+        await getattr(handle, how)()
+        await connection.execute("update run_work set handed_at = now() - interval '1 minute'")
+    async with at_work() as notifier:
+        view = await ended(database, notifier, target.account_id, run_id)
+    assert (view.status, receiver.paths) == ("cancelled", [])
 
 
 @pytest.mark.usefixtures("short_periods")
