@@ -39,6 +39,7 @@ from aiohttp import web
 from temporalio.client import Client
 from temporalio.worker import ExecuteActivityInput
 
+from activities import own_runs as own_activities
 from database import Database
 from execution import own_execution
 from models.runs import resumption
@@ -261,3 +262,36 @@ async def has_paused_twice(handle: Handle) -> bool:
     first, *pauses = await timers(handle)
     assert first.startswith("wait"), first
     return len(pauses) > 1
+
+
+async def test_a_run_that_goes_alone_breaks_off_its_other_calls_first(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Else a shift of the same worker would make them beside the activities that make them still."""
+    under_way, most = Counter[str](), Counter[str]()
+
+    async def answer(request: web.Request) -> web.Response:
+        under_way[request.path] += 1
+        most[request.path] = max(most[request.path], under_way[request.path])
+        try:
+            await asyncio.sleep(4 if request.path == "/long" else 0)
+        finally:
+            under_way[request.path] -= 1
+        return web.json_response({})
+
+    receiver.handler = answer
+    steps = [
+        {**webhook(f"{receiver.url}/long", "long"), "needs": []},
+        {**delay(1, "nap"), "needs": []},
+        {**webhook(f"{receiver.url}/other", "other"), "needs": ["nap"]},
+    ]
+    target = await new_target(steps)
+    async with at_work() as notifier:
+        [run_id] = await accept(database, target)
+        notifier.notify(QUEUED_CHANNEL)
+        await requested(receiver, 1)
+        # As if the call that follows had cost two workers.
+        monkeypatch.setattr(own_activities, "_MOST_LOST", 0)
+        view = await ended(database, notifier, target.account_id, run_id, 60)
+    assert (view.status, most["/long"]) == ("completed", 1)
