@@ -22,6 +22,7 @@ import orjson
 from psycopg import AsyncCursor
 from psycopg.rows import DictRow
 
+import metrics
 from database import Connection
 from language.records import StepError, StepRecord
 from models import gates
@@ -176,10 +177,12 @@ async def record_changes_if_claimed(
     async with pipelined_transaction(connection) as notifications:
         locked, busy, stale = await _lock(connection, changes)
         held = [change for change in changes if change.run_id in locked]
-        promoted = await _write(connection, held, locked) if held else None
+        left = await _write(connection, held, locked) if held else None
         notifications += announce(held)
     # Read after the commit: a read before it would need another round trip.
-    row = await promoted.fetchone() if promoted else None
+    row = await left.fetchone() if left else None
+    if row and row["children"]:
+        metrics.RUNS.add(row["children"], "cancelled", "")
     queued_others = bool(row and row["promoted"]) or any(map(_queues_others, held))
     return WriteResult({change.run_id for change in held}, busy, queued_others, stale)
 
@@ -264,8 +267,10 @@ join runs r on r.id = f.id and r.id = any(%(ids)s) join automations n on n.id = 
 """
 # Gates are locked once, and last.
 _LEAVE: LiteralString = """
+with children as materialized (select gate from cancel_children_2(%(orphaning)s))
 select leave_gates_1(%(gates)s::uuid[]
-  || array(select c.gate from cancel_children_2(%(orphaning)s) c where c.gate is not null)) as promoted
+  || array(select gate from children where gate is not null)) as promoted,
+  (select count(*) from children)::int as children
 """
 # A write that advances a step proves that the run was not lost: it resets losses, setbacks and the priority
 # of running alone. The mere fact that a call is under way proves nothing: that call may be what kills its
@@ -293,15 +298,15 @@ _WENT_ON = (
 async def _write(
     connection: Connection, changes: Sequence[Change], locked: Mapping[UUID, _Locked]
 ) -> Cursor | None:
-    """Write changes of locked runs; the cursor returns how many held runs their ends have promoted."""
+    """Write changes of locked runs; the cursor returns what `_LEAVE` does."""
     await insert_records(
         connection,
         b"".join(change.written_steps for change in changes),
         b"".join(change.written_items for change in changes),
     )
-    promoted: Cursor | None = None
+    left: Cursor | None = None
     if ends := [(change, change.then) for change in changes if isinstance(change.then, End)]:
-        promoted = await _write_ends(connection, ends, locked)
+        left = await _write_ends(connection, ends, locked)
     waits = [
         (change.run_id, change.then, change.then.leaves or bool(change.records))
         for change in changes
@@ -323,7 +328,7 @@ async def _write(
     if others := [row.run_id for change in changes if change.then is None
                   if (row := locked[change.run_id]).was_lost]:  # fmt: skip
         await connection.execute(_WENT_ON, {"ids": others, "alone": ALONE})
-    return promoted
+    return left
 
 
 async def insert_records(connection: Connection, steps: bytes, items: bytes) -> None:
@@ -361,12 +366,12 @@ async def _write_ends(
     if parents:
         await connection.execute("select wake_runs_2(%s)", (parents,))
     orphaning = [change.run_id for change, end in ends if end.has_children]
-    left = [row.gate for row in rows if row.gate != gates.NONE]
-    promoted: Cursor | None = None
-    if left or orphaning:
-        promoted = await connection.execute(_LEAVE, {"gates": left, "orphaning": orphaning})
+    gates_left = [row.gate for row in rows if row.gate != gates.NONE]
+    left: Cursor | None = None
+    if gates_left or orphaning:
+        left = await connection.execute(_LEAVE, {"gates": gates_left, "orphaning": orphaning})
     await connection.execute("delete from run_work where run_id = any(%s)", (ids,))
-    return promoted
+    return left
 
 
 def encode_records(records: Iterable[StepRecord]) -> bytes:

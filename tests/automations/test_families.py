@@ -14,6 +14,7 @@ from tests.api_server import Api, Person
 from tests.automations.engine import Endpoint, requested, transform, until, webhook
 from tests.automations.families import JSONObject, begin, ended, finish, running_step, runs_of
 from tests.automations.workflows import create, wrong
+from tests.health.scraping import grown, scraped
 
 
 @pytest.mark.executions("shift", "workflow", "turns")
@@ -118,8 +119,9 @@ async def test_a_child_that_is_cancelled_fails_the_step_of_its_parent(
 
 @pytest.mark.executions("shift", "workflow")
 async def test_a_run_that_fails_beside_its_child_cancels_it(
-    person: Person, worker: None, receiver: Endpoint
+    api: Api, person: Person, worker: None, receiver: Endpoint
 ) -> None:
+    before = await scraped(api)
     child = await create(person, steps=[{"id": "approval", "type": "wait"}])
     failing = {**webhook(f"{receiver.url}/fail"), "needs": [], "retry": {"max_attempts": 1}}
     parent = await create(person, steps=[running_step(child["id"]), failing])
@@ -127,6 +129,7 @@ async def test_a_run_that_fails_beside_its_child_cancels_it(
     assert (await finish(person, parent))["status"] == "failed"
     [below] = await runs_of(person, child)
     assert (await ended(person, below["id"]))["status"] == "cancelled"
+    assert grown(before, await scraped(api), 'vedette_run_ends_total{error="",status="cancelled"}') == 1
 
 
 GONE = {"deleted": "workflow_not_found", "paused": "workflow_not_active", "refuses": "invalid_input"}
