@@ -3,7 +3,8 @@
     python -m bench.request_neighbours [--seconds 10] [--clients 500]
 
 The other account asks from many connections at once, and again as soon as it is answered: beside `runs` for a
-page of its runs, beside `counts` for its figures, beside `tools` for the tools of MCP. The worst
+page of its runs, beside `counts` for its figures, beside `tools` for the tools of MCP, beside `keys` with a
+key that nobody has. The worst
 of the neighbour's answers should stay below a second.
 """
 
@@ -32,16 +33,19 @@ class Kind(NamedTuple):
     method: str
     path: str
     body: bytes = b""
+    key: str | None = None
+    status: int = 200
 
 
 _KINDS = {
     "runs": Kind("GET", "/api/workflows/runs"),
     "tools": Kind("POST", "/mcp", json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()),
     "counts": Kind("GET", "/api/stats"),
+    "keys": Kind("GET", "/api/workflows/runs", key="vdt_" + 40 * "x", status=401),
 }
 
 
-async def ask_again(stack: Stack, request: bytes, until: float) -> int:
+async def ask_again(stack: Stack, request: bytes, status: int, until: float) -> int:
     """Send the request again and again, each on a connection of its own; return the number of answers."""
     answered = 0
     while time.monotonic() < until:
@@ -49,7 +53,7 @@ async def ask_again(stack: Stack, request: bytes, until: float) -> int:
         writer.write(request)
         answer = await reader.read()
         writer.close()
-        assert answer.startswith(b"HTTP/1.1 200"), answer[:500]
+        assert answer.startswith(b"HTTP/1.1 %d" % status), answer[:500]
         answered += 1
     return answered
 
@@ -73,9 +77,10 @@ async def measure(stack: Stack, seconds: float, clients: int) -> None:
     print(f"\n{'':10}  each s  p50, ms      p95    worst   the other's answers a second")
     print(f"{'alone':10} {await ask(stack, path, seconds)}", flush=True)
     for name, kind in _KINDS.items():
-        request = load.request_bytes(kind.method, kind.path, headers, kind.body)
+        sent = headers | ({"X-API-Key": kind.key} if kind.key else {})
+        request = load.request_bytes(kind.method, kind.path, sent, kind.body)
         until = time.monotonic() + seconds + 1
-        asking = [asyncio.create_task(ask_again(stack, request, until)) for _ in range(clients)]
+        asking = [asyncio.create_task(ask_again(stack, request, kind.status, until)) for _ in range(clients)]
         await asyncio.sleep(0.5)
         line = await ask(stack, path, seconds)
         print(f"{name:10} {line}   {sum(await asyncio.gather(*asking)) / seconds:.0f}", flush=True)
