@@ -301,7 +301,11 @@ async def work(
             replays.
     """
     client, parts = services.client, Parts(services)
-    polling = Polling(lambda: _new_workers(services, parts, max_cached_workflows), parts.is_fit)
+    polling = Polling(
+        lambda: _new_workers(services, parts, max_cached_workflows),
+        parts.is_fit,
+        lambda: wait_until_reached(client, prepare, reach(client, prepare)),
+    )
     async with parts.open_connections():
         await parts.claim_gate.check()
         schema = asyncio.create_task(_watch_schema(services.database, stop), name="schema")

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from api.account_stream import AccountStream
 from models.errors import TooManyStreams
 
 
@@ -67,7 +67,7 @@ class StreamSlots:
         return self._taken[account_id] >= self._most
 
 
-class SlotStream(StreamingResponse):
+class SlotStream(AccountStream):
     """A stream that holds a place until it ends."""
 
     def __init__(self, place: StreamSlot, *args: Any, **kwargs: Any) -> None:

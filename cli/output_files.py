@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 from collections.abc import Generator
@@ -16,16 +17,21 @@ from cli.errors import BadInput
 def replace_file(output: Path) -> Generator[IO[bytes]]:
     """Yield a file beside `output`, which takes its place at the end of the block.
 
-    What is no regular file, and what `/dev` has for one, such as `/dev/stdout`, is written itself.
+    What is no regular file, what `/dev` has for one, such as `/dev/stdout`, and what lies in a folder that
+    takes no other file, is written itself.
 
     Raises:
         BadInput: it cannot be written.
     """
-    path = output.resolve()  # a link stays one
-    is_device = Path("/dev") in output.parents or (output.exists() and not output.is_file())
-    staging = output if is_device else path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with staging.open("wb" if is_device else "xb") as file:
+        path = output.resolve()  # a link stays one
+    except (OSError, RuntimeError) as error:  # links in a circle
+        raise BadInput(f"--output: {output} cannot be written: {error}.") from None
+    is_device = Path("/dev") in output.parents or (output.exists() and not output.is_file())
+    in_place = is_device or (output.exists() and not os.access(path.parent, os.W_OK))
+    staging = output if in_place else path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        with staging.open("wb" if in_place else "xb") as file:
             yield file
         if staging != output:
             if path.exists():

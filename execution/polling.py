@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
@@ -21,16 +21,21 @@ class Polling:
     """
 
     def __init__(
-        self, make: Callable[[], Iterator[AbstractAsyncContextManager[Any]]], is_fit: Callable[[], bool]
+        self,
+        make: Callable[[], Iterator[AbstractAsyncContextManager[Any]]],
+        is_fit: Callable[[], bool],
+        reach: Callable[[], Awaitable[None]],
     ) -> None:
         """Prepare.
 
         Args:
             make: makes the SDK's workers.
             is_fit: whether this process may take tasks.
+            reach: waits until Temporal is there; a worker of the SDK fails at once where it is not.
         """
         self._make = make
         self._is_fit = is_fit
+        self._reach = reach
         self._begun = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -60,10 +65,14 @@ class Polling:
             await self._task
 
     async def _poll(self) -> None:
+        is_reached = self._is_fit()  # whoever starts this has reached Temporal
         while True:
-            if not self._is_fit():
+            if not is_reached:
                 self._begun.set()
             await self._wait_until(True, looks=1)
+            if not is_reached:
+                await self._reach()
+            is_reached = False
             async with AsyncExitStack() as polling:
                 for worker in self._make():
                     await polling.enter_async_context(worker)

@@ -139,6 +139,8 @@ async def _run_check(check: Coroutine[Any, Any, str]) -> str:
 
 async def _wait_for(work: Coroutine[Any, Any, Answer], seconds: float) -> Answer:
     task = asyncio.create_task(work)
+    # What it fails with after that is nobody's business, and would be logged as never retrieved.
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         await asyncio.wait({task}, timeout=seconds)
     finally:

@@ -155,6 +155,7 @@ async def _accept_current(
     target = remembered or await services.ingest_targets.find(token)
     while True:
         try:
+            services.database.lend_to(str(target.account_id))
             accepted = await _accept(services, target, request, wait)
             if accepted.repeated and target is remembered:
                 await services.ingest_targets.find(token)

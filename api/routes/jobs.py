@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
+from api.account_stream import AccountStream
 from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.idempotency import Idempotent, claim_of
@@ -167,7 +168,7 @@ async def download_job_results(
         format, Table(job["type"], job["header"], job["fields"], job["left_out"]), chunks
     )
     name = f'attachment; filename="bulk-job-{job_id}.{format}"'
-    return StreamingResponse(content, media_type=_MEDIA_TYPES[format], headers={"Content-Disposition": name})
+    return AccountStream(content, media_type=_MEDIA_TYPES[format], headers={"Content-Disposition": name})
 
 
 @router.post("/{job_id}/cancel")

@@ -75,7 +75,12 @@ class _Handed(Response):
         async def send_answer(message: Message) -> None:
             if message.get("body"):
                 turn.close()
-            await send(message)
+            # A client that does not read what it was sent before keeps no turn.
+            blocked = asyncio.get_running_loop().call_soon(turn.close)
+            try:
+                await send(message)
+            finally:
+                blocked.cancel()
 
         with ExitStack() as turn:
             await self._turn.acquire()

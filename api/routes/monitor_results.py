@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response, StreamingResponse
 from pydantic import BaseModel, Field
 
+from api.account_stream import AccountStream
 from api.deps import Caller, Id, Services, ServicesDep, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.streaming import json_array
@@ -93,7 +94,7 @@ async def list_run_results(
             )
             chunks = _chunks(services, run_id, first, query.changes_only)
             shown = ([one.to_view() for one in chunk] async for chunk in chunks)
-            return StreamingResponse(json_array(shown), media_type="application/json")
+            return AccountStream(json_array(shown), media_type="application/json")
         page = await results.list_some(
             connection, run_id, limit=query.limit or 100, offset=query.offset or 0,
             changes_only=query.changes_only,
@@ -118,7 +119,7 @@ async def download_run_results(
         )
     header = columns(run.monitor_type)
     rows = _rows(_chunks(services, run_id, first, changes_only), header)
-    return StreamingResponse(
+    return AccountStream(
         write_csv(header, rows),
         media_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="monitor-run-{run_id}.csv"'},

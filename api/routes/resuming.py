@@ -183,6 +183,7 @@ async def _find(
     place = resume_tokens.read_token(services.keyring, token)
     if place is None:
         raise NotFound("resume URL")
+    services.database.lend_to(str(place.run_id))  # the account is not known yet
     async with services.database.connection() as connection:
         waiting = await resumption.find(connection, place)
         prompt = await prompts.find(connection, place.run_id, waiting.step_id)

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
+from api.account_stream import AccountStream
 from api.deps import Caller, Id, Services, ServicesDep, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of, number_of
 from api.http.large_answers import LargeAnswer, turn_of
@@ -119,4 +120,4 @@ async def _value(services: Services, caller: Caller, ref: ValueRef) -> Response:
 
 
 def _stream_response(services: Services, found: Source | list[Source]) -> Response:
-    return StreamingResponse(stream_value(services.database, found), media_type="application/json")
+    return AccountStream(stream_value(services.database, found), media_type="application/json")

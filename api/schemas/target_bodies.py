@@ -11,6 +11,7 @@ import fastapi
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from api.account_stream import AccountStream
 from api.deps import Caller, Services
 from api.http.openapi import problems
 from api.http.streaming import json_array
@@ -152,7 +153,7 @@ async def answer_targets(
     No connection is held while they are sent.
     """
     first = await read(connection, id, 0, _CHUNK)
-    return StreamingResponse(json_array(_texts(services, read, id, first)), media_type="application/json")
+    return AccountStream(json_array(_texts(services, read, id, first)), media_type="application/json")
 
 
 async def _texts(

@@ -41,6 +41,17 @@ def test_a_pipe_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "pipe").is_fifo()
 
 
+def test_a_name_of_any_length_is_written(tmp_path: Path) -> None:
+    write(tmp_path / (250 * "n"))
+    assert [path.name for path in tmp_path.iterdir()] == [250 * "n"]
+
+
+def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(BadInput, match="cannot be written"):
+        write(tmp_path / "loop")
+
+
 def test_what_fails_half_way_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "found.csv").write_text("old")
     with pytest.raises(BadInput, match=r"--output: .*found\.csv cannot be written: No space left"):

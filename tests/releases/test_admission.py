@@ -219,7 +219,7 @@ async def test_a_worker_asks_temporal_for_tasks_while_its_build_is_admitted() ->
         finally:
             polls.append("ends")
 
-    polling = Polling(lambda: iter([sdk_worker()]), lambda: admission.is_admitted)
+    polling = Polling(lambda: iter([sdk_worker()]), lambda: admission.is_admitted, reached)
     await polling.start(lambda: None)
     for share, so_far in ((0, ["begins", "ends"]), (50, ["begins", "ends", "begins"])):
         admission.set_share(share)
@@ -238,12 +238,16 @@ async def test_a_worker_of_the_sdk_that_never_ends_does_not_keep_the_process_fro
         finally:
             await let_go.wait()
 
-    polling = Polling(lambda: iter([sdk_worker()]), lambda: True)
+    polling = Polling(lambda: iter([sdk_worker()]), lambda: True, reached)
     await polling.start(lambda: None)
     async with asyncio.timeout(5):
         await polling.stop(0.1)
     let_go.set()
     await polling.stop(5)
+
+
+async def reached() -> None:
+    """Temporal is there."""
 
 
 async def matches(found: list[str], expected: list[str]) -> bool:
