@@ -135,9 +135,9 @@ class OwnPlaces:
             The runs that the shift executes.
         """
         self._count_calls(len(runs), calls)
-        if any(run.had_workflow for run in runs):
-            runs = await self._leave_out_ended(group, runs)
         mode = mode or self._default
+        if any(self._may_be_over(run, mode) for run in runs):
+            runs = await self._leave_out_ended(group, runs, mode)
         chosen = self._choose(group.of.account_id, runs, mode, calls)
         if mode == "workflow":
             runs = await self._put_back_others(runs, chosen)
@@ -147,28 +147,44 @@ class OwnPlaces:
                 self._in_background(self._tell_left(run.run_id))
         return carried
 
-    async def _leave_out_ended(self, group: Group, runs: list[ClaimedRun]) -> list[ClaimedRun]:
+    @staticmethod
+    def _may_be_over(run: ClaimedRun, mode: Mode) -> bool:
+        # A run that was put back no longer shows that it had a workflow.
+        return run.had_workflow or (mode == "workflow" and run.recorded)
+
+    async def _leave_out_ended(self, group: Group, runs: list[ClaimedRun], mode: Mode) -> list[ClaimedRun]:
         """Leave out the runs whose workflows somebody ended in Temporal while they waited.
 
-        The watch would look too late: it compares a workflow with its own claim, and these have another.
+        The watch would look too late: it compares a workflow with its own claim, and these have another. A
+        run that only a workflow may execute is queued if Temporal does not answer.
         """
+        over = await asyncio.gather(*(self._is_over(group, run, mode) for run in runs))
+        unknown = {
+            run.run_id: run.claim_id
+            for run, ended in zip(runs, over, strict=True)
+            if ended is None and mode == "workflow" and self._takes(run, mode)
+        }
+        if unknown:
+            async with self._database.connection() as connection:
+                await own_runs.put_back(connection, unknown)
+        left = [run for run, ended in zip(runs, over, strict=True) if not ended and run.run_id not in unknown]
+        for run_id in {run.run_id for run in runs} - {run.run_id for run in left}:
+            self.free_place(run_id)
+        return left
 
-        async def is_over(run: ClaimedRun) -> bool:
-            if not run.had_workflow or time.monotonic() < self._broken_until:
-                return False
-            try:
-                async with asyncio.timeout(_START_SECONDS):
-                    return await self.heed_end(run.run_id, group.of.account_id)
-            except TEMPORAL_AWAY as error:
-                _log.info("workflow_not_examined", run_id=str(run.run_id), error=repr(error))
-                self._broken_until = time.monotonic() + _BREAK_SECONDS
-                return False
-
-        over = await asyncio.gather(*map(is_over, runs))
-        for run, ended in zip(runs, over, strict=True):
-            if ended:
-                self.free_place(run.run_id)
-        return [run for run, ended in zip(runs, over, strict=True) if not ended]
+    async def _is_over(self, group: Group, run: ClaimedRun, mode: Mode) -> bool | None:
+        """Return whether somebody has ended the workflow of a run; None if Temporal does not answer."""
+        if not self._may_be_over(run, mode):
+            return False
+        if time.monotonic() < self._broken_until:
+            return None
+        try:
+            async with asyncio.timeout(self._patience if mode == "workflow" else _START_SECONDS):
+                return await self.heed_end(run.run_id, group.of.account_id)
+        except TEMPORAL_AWAY as error:
+            _log.info("workflow_not_examined", run_id=str(run.run_id), error=repr(error))
+            self._broken_until = time.monotonic() + _BREAK_SECONDS
+            return None
 
     async def _begin(
         self, group: Group, runs: list[ClaimedRun], chosen: list[ClaimedRun], mode: Mode
