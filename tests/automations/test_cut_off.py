@@ -121,6 +121,7 @@ async def test_another_worker_goes_on_with_its_workflows(
     assert set(receiver.paths) == {"/1", "/2"}
 
 
+@pytest.mark.long
 async def test_it_takes_workflows_again_once_it_is_back(
     database: Database, new_target: NewTarget, receiver: Endpoint, far: Far
 ) -> None:
@@ -133,6 +134,7 @@ async def test_it_takes_workflows_again_once_it_is_back(
     assert view.status == "completed"
 
 
+@pytest.mark.long
 async def test_it_outlives_that_temporal_comes_back_after_the_database(
     database: Database, new_target: NewTarget, receiver: Endpoint, far: Far
 ) -> None:

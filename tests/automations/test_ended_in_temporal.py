@@ -40,7 +40,7 @@ async def test_a_run_whose_wait_ends_just_after_its_workflow_was_terminated(
     assert (view.status, receiver.paths) == ("cancelled", [])
 
 
-@pytest.mark.parametrize("trouble", ["silence", "put back"])
+@pytest.mark.parametrize("trouble", [pytest.param("silence", marks=pytest.mark.long), "put back"])
 async def test_a_run_that_goes_on_after_its_workflow_was_terminated_and_temporal_was_away(
     notifier: Notifier,
     client: Client,

@@ -264,6 +264,7 @@ async def has_paused_twice(handle: Handle) -> bool:
     return len(pauses) > 1
 
 
+@pytest.mark.long
 async def test_a_run_that_goes_alone_breaks_off_its_other_calls_first(
     at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint,
     monkeypatch: pytest.MonkeyPatch,

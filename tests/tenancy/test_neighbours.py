@@ -160,6 +160,7 @@ async def test_a_tool_that_waits_lets_the_next_message_begin(api: Api, database:
     await waiting
 
 
+@pytest.mark.long
 async def test_an_agent_that_does_not_read_keeps_no_turn(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     person, calls, before = await api.person(), Counter[str](), Counter[str]()
     real = api.services.mcp.handle_request
