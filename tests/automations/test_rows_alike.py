@@ -94,7 +94,9 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @BOTH
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [one if one == "wait" else pytest.param(one, marks=pytest.mark.long) for one in CASES]
+)
 async def test_a_cancelled_run_shows_what_has_happened_beside_a_call(
     at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint, case: str
 ) -> None:
