@@ -164,14 +164,14 @@ def _source_address(value: object) -> object:
     return value
 
 
-def _name(value: object) -> object:
+def _check_name(value: object) -> object:
     if isinstance(value, str) and not re.fullmatch(r"[!-~]{1,200}", value):
         found = value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
         raise ValueError(f"{found!r} is no name: give 1 to 200 visible ASCII characters without spaces")
     return value
 
 
-def _token(value: object) -> object:
+def _check_token(value: object) -> object:
     if isinstance(value, str) and not re.fullmatch(r"[!-~]([ -~]*[!-~])?", value):
         raise ValueError(
             "no header can carry it: give visible ASCII characters, as of `openssl rand -hex 32`"
@@ -188,8 +188,8 @@ Contact = Annotated[str | None, BeforeValidator(_contact)]
 ModelAddress = Annotated[str | None, BeforeValidator(_model_address)]
 PublicUrl = Annotated[str | None, BeforeValidator(_public_url)]
 SourceAddress = Annotated[str | None, BeforeValidator(_source_address)]
-Name = Annotated[str, BeforeValidator(_name)]
-Token = Annotated[SecretStr | None, BeforeValidator(_token)]
+Name = Annotated[str, BeforeValidator(_check_name)]
+Token = Annotated[SecretStr | None, BeforeValidator(_check_token)]
 
 
 class ProviderSettings(BaseModel, frozen=True):

@@ -1,4 +1,4 @@
-"""What the activities of a run's own workflow write, beside the results of its calls."""
+"""Writes the progress, the interrupted steps and the early end of runs that have their own workflows."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -100,23 +101,25 @@ async def far(
     server.close()
 
 
-def steps(receiver: Endpoint) -> list[dict[str, Any]]:
-    """Two calls, with a wait between them that stays in the workflow."""
+async def begin(far: Far, database: Database, new_target: NewTarget, receiver: Endpoint) -> tuple[UUID, UUID]:
+    """Begin a run of two calls, whose wait between them stays in the workflow; return account and run."""
     nap = {"id": "nap", "type": "delay", "config": {"seconds": 2}}
-    return [webhook(f"{receiver.url}/1", "one"), nap, webhook(f"{receiver.url}/2", "two")]
+    steps = [webhook(f"{receiver.url}/1", "one"), nap, webhook(f"{receiver.url}/2", "two")]
+    target = await new_target(steps, execution="workflow")
+    run_id, _ = await begun(far.notifier, far.client, database, target)
+    await requested(receiver, 1)
+    return target.account_id, run_id
 
 
 async def test_another_worker_goes_on_with_its_workflows(
     open_settings: Settings, database: Database, keyring: Keyring, new_target: NewTarget,
     receiver: Endpoint, far: Far,
 ) -> None:  # fmt: skip
-    target = await new_target(steps(receiver), execution="workflow")
-    run_id, _ = await begun(far.notifier, far.client, database, target)
-    await requested(receiver, 1)
+    account_id, run_id = await begin(far, database, new_target, receiver)
     far.link.cut()
     ours = await connect(open_settings, keyring)
     async with working(open_settings, ours, database, keyring) as notifier:
-        view = await ended(database, notifier, target.account_id, run_id)
+        view = await ended(database, notifier, account_id, run_id)
     assert view.status == "completed"
     assert set(receiver.paths) == {"/1", "/2"}
 
@@ -125,12 +128,10 @@ async def test_another_worker_goes_on_with_its_workflows(
 async def test_it_takes_workflows_again_once_it_is_back(
     database: Database, new_target: NewTarget, receiver: Endpoint, far: Far
 ) -> None:
-    target = await new_target(steps(receiver), execution="workflow")
-    run_id, _ = await begun(far.notifier, far.client, database, target)
-    await requested(receiver, 1)
+    account_id, run_id = await begin(far, database, new_target, receiver)
     await give_up(far)
     far.link.is_cut = False
-    view = await ended(database, far.notifier, target.account_id, run_id)
+    view = await ended(database, far.notifier, account_id, run_id)
     assert view.status == "completed"
 
 
@@ -138,16 +139,14 @@ async def test_it_takes_workflows_again_once_it_is_back(
 async def test_it_outlives_that_temporal_comes_back_after_the_database(
     database: Database, new_target: NewTarget, receiver: Endpoint, far: Far
 ) -> None:
-    target = await new_target(steps(receiver), execution="workflow")
-    run_id, _ = await begun(far.notifier, far.client, database, target)
-    await requested(receiver, 1)
+    account_id, run_id = await begin(far, database, new_target, receiver)
     await give_up(far)
     with capture_logs() as lines:
         far.temporal.cut()
         far.link.is_cut = False
         await eventually(lambda: "waits_for_temporal" in [line["event"] for line in lines], 40)
     far.temporal.is_cut = False
-    view = await ended(database, far.notifier, target.account_id, run_id, 60)
+    view = await ended(database, far.notifier, account_id, run_id, 60)
     assert view.status == "completed"
 
 
