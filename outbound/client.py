@@ -36,7 +36,7 @@ from outbound.guard import (
     guarded_sockets,
 )
 from outbound.hosts import HANGING_SECONDS, HostLimiter
-from outbound.lease import Free, Lease, LeaseLost
+from outbound.lease import Free, Lease, LeasedConnector, LeaseLost, calls_begin, wait_to_begin
 from outbound.memory import CALL_BYTES, MemoryBudget, Reservation
 from outbound.model_transport import ModelTransport
 from outbound.requests import (
@@ -62,8 +62,6 @@ _MEBIBYTE = 1024 * 1024
 _KEEPALIVE_SECONDS = 4
 _DNS_CACHE_SECONDS = 10
 _STALL_SECONDS = 30
-# The interval at which a call without a lease asks again.
-_LEASE_SECONDS = 0.25
 # The read buffer of an answer; twice that much is read before the caller takes it.
 _READ_BYTES = CALL_BYTES // 2
 
@@ -72,8 +70,8 @@ class Outbound:
     """This process's outgoing clients. Open it once in the running loop; close it at the end.
 
     Attributes:
-        lease: returns the current lease. It is called when a call has its place, just before the request is
-            sent; the call waits until the lease allows it.
+        lease: returns the current lease. It is called when a call has its place, and again when it has its
+            connection, just before the request is sent; the call waits until the lease allows it.
         memory: the memory budget for answers.
     """
 
@@ -220,16 +218,22 @@ class Outbound:
         `lease`: the call must begin under this one; by default under any lease that this process then has.
         """
         host = f"{target.raw_host}:{target.port}"
+
+        def may_begin() -> bool:
+            if (lease or self.lease()).can_start_calls:
+                return True
+            if lease is not None and lease.lost:
+                raise LeaseLost("Others may be making this call.")
+            return False
+
         async with self._hosts.hold(owner, host), self._places.hold(owner):
             await room.grow(CALL_BYTES)
-            while not (lease or self.lease()).can_start_calls:
-                if lease is not None and lease.lost:
-                    raise LeaseLost("Others may be making this call.")
-                await asyncio.sleep(_LEASE_SECONDS)
             clock = asyncio.timeout(timeout)
             try:
-                async with clock:
-                    answer = await exchange(clock)
+                with calls_begin(may_begin):
+                    await wait_to_begin()
+                    async with clock:
+                        answer = await exchange(clock)
             except TimeoutError:
                 self._hosts.note(owner, host, hung=True)
                 raise TimedOut(f"No complete answer within {timeout:g} seconds.") from None
@@ -343,7 +347,7 @@ class Outbound:
         session = self._sessions.get(pool)
         if session is None:
             resolver = GuardedResolver(self._resolver, self._allowed) if guarded else self._resolver
-            connector = aiohttp.TCPConnector(
+            connector = LeasedConnector(
                 ssl=self._certificates or True,
                 resolver=resolver,
                 socket_factory=guarded_sockets(self._allowed) if guarded else None,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import dataclass
 
 import pytest
+from aiohttp.abc import ResolveResult
 
 from outbound.client import Outbound
 from outbound.lease import LeaseLost
 from outbound.requests import OutgoingRequest
-from tests.outbound.conftest import Request, Serve
+from tests.outbound.conftest import Names, Request, Serve
 from tests.outbound.raw import LOOPBACK, response
 from tests.stacks import eventually
 
@@ -63,3 +65,40 @@ async def test_a_question_to_a_source_goes_by_the_next_lease_if_its_first_is_los
         leases[0].lost = True
         leases.append(Held())
         assert (await asking).content == b"ok"
+
+
+class _Stopped(Names):
+    """Resolves; the process is stopped meanwhile, so that its lease changes."""
+
+    def __init__(self, lease: Held, *, lost: bool) -> None:
+        super().__init__({"some.example": [["127.0.0.1"]]})
+        self._lease, self._lost = lease, lost
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        self._lease.can_start_calls, self._lease.lost = False, self._lost
+        return await super().resolve(host, port, family)
+
+
+async def test_a_call_whose_lease_is_lost_while_it_connects_is_never_made(serve: Serve) -> None:
+    server, lease = await serve(_one_hangs), Held()
+    async with Outbound(LOOPBACK, resolver=_Stopped(lease, lost=True)) as outbound:
+        outbound.lease = lambda: lease
+        with pytest.raises(LeaseLost):
+            await outbound.send(OutgoingRequest("GET", f"http://some.example:{server.port}/"))
+        assert server.requests == []
+
+
+async def test_a_call_that_connected_waits_for_the_next_beat_of_its_lease(serve: Serve) -> None:
+    server, lease = await serve(_one_hangs), Held()
+    async with Outbound(LOOPBACK, resolver=_Stopped(lease, lost=False)) as outbound:
+        outbound.lease = lambda: lease
+        asking = asyncio.create_task(
+            outbound.send(OutgoingRequest("GET", f"http://some.example:{server.port}/"))
+        )
+        await eventually(lambda: not lease.can_start_calls, what="the call resolves its name")
+        done, _ = await asyncio.wait([asking], timeout=0.5)
+        assert not done and server.requests == []
+        lease.can_start_calls = True
+        assert (await asking).body == b"ok"
