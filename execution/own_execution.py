@@ -31,8 +31,10 @@ from models.runs.run_writes import Change, End, Wait
 from workflows.messages import CallName, Todo
 
 _KINDS = {"send", "look_up", "collect", "run_child", "remember", "emit"}
-# The items of a step with more items than this are executed several in one activity.
+# The items of a step with more items than this are executed several in one activity; and those of every step,
+# if more calls than this begin at one time.
 _ITEMS_SEEN = 20
+_CALLS_SEEN = 60
 # The time that a decision waits for the database; after that the workflow waits, which occupies no slot.
 _DATABASE_SECONDS = 5.0
 ITEMS = "items"
@@ -106,12 +108,12 @@ class OwnExecution:
         # What ends beside a call is written: else each later decision would make it anew, in another order.
         alone = not under_way and len(begun) < 2
         if then is None and not (self.unwritten and (not alone or self._must_be_written(begun))):
-            return self._todo(begun, now)
+            return self._todo(begun, under_way, now)
         if not await self.write(then):
             return Todo([], over="elsewhere")
         if driver.ended is not None:
             return Todo([], steps=driver.settled, over=driver.ended.status)
-        return self._todo(begun, now)
+        return self._todo(begun, under_way, now)
 
     async def _advance(self, now: datetime) -> list[Call]:
         """Do all local work; return the calls that reach outside.
@@ -213,11 +215,11 @@ class OwnExecution:
         seconds = max(0.0, (moment - now).total_seconds())
         return Todo([], seconds, ", ".join(waits), self.driver.settled)
 
-    def _todo(self, begun: Sequence[Call], now: datetime) -> Todo:
+    def _todo(self, begun: Sequence[Call], under_way: Sequence[CallName], now: datetime) -> Todo:
         wakes_at, live = self.driver.wakes_at, self.driver.live_steps()
         waits = [_wait_of(one.step_id, one.until, one.attempt_log) for one in live if one.until is not None]
         seconds = None if wakes_at is None else max(0.0, (wakes_at - now).total_seconds())
-        return Todo(names_of(begun), seconds, ", ".join(waits), self.driver.settled)
+        return Todo(names_of(begun, under_way), seconds, ", ".join(waits), self.driver.settled)
 
 
 def create_execution(
@@ -278,13 +280,20 @@ def _is_under_way(call: Call, under_way: Sequence[CallName]) -> bool:
     )
 
 
-def names_of(calls: Sequence[Call]) -> list[CallName]:
-    """Return the names of calls for the workflow; the calls of a step with many items get one name."""
+def names_of(calls: Sequence[Call], under_way: Sequence[CallName]) -> list[CallName]:
+    """Return the names of calls for the workflow; many items of a step get one name.
+
+    Args:
+        calls: the calls.
+        under_way: the calls that are executed elsewhere; a name of many items includes none of these.
+    """
     names: dict[Key, CallName] = {}
+    apart = {one.step_id for one in under_way}
     for call in calls:
         total = call.items_total
         kind = call.step.type if call.kind in _KINDS else call.kind
-        if call.item is not None and total > _ITEMS_SEEN:
+        many = total > _ITEMS_SEEN or (len(calls) > _CALLS_SEEN and call.step.id not in apart)
+        if call.item is not None and many:
             some = f"items {call.item}-{min(call.item + ITEMS_AT_ONCE, total) - 1} of {total}"
             name = CallName(call.step.id, None, 1, ITEMS, f"{call.step.id}: {kind}, {some}")
         else:
