@@ -13,8 +13,8 @@ from execution import build
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAVES = {
-    "settings", "concurrency", "database", "micro_batcher", "notifications", "pipelined", "sealing", "logs",
-    "metrics", "process", "telemetry", "tracing", "watchdog",
+    "settings", "setting_types", "concurrency", "database", "micro_batcher", "notifications", "pipelined",
+    "sealing", "logs", "metrics", "process", "telemetry", "tracing", "watchdog",
 }  # fmt: skip
 ALLOWED = {
     # `migrations.revisions` only says which schema the code needs.

@@ -34,6 +34,9 @@ TOKEN = "VEDETTE_METRICS_TOKEN"
         (TOKEN, "hüsh", "no header can carry it: give visible ASCII characters"),
         (TOKEN, "hush\nhush", "no header can carry it: give visible ASCII characters"),
         (TOKEN, " hush", "no header can carry it: give visible ASCII characters"),
+        ("TEMPORAL_API_KEY", "hüsh", "no header can carry it: give visible ASCII characters"),
+        ("VEDETTE_CHAT_KEY", "hush\nhush", "no header can carry it: give visible ASCII characters"),
+        ("VEDETTE_PROVIDER_HIBP_KEY", "hüsh", "no header can carry it: give visible ASCII characters"),
     ],
 )
 def test_it_is_refused_in_one_line(name: str, value: str, told: str) -> None:
