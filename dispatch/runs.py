@@ -65,7 +65,7 @@ class Dispatcher(DispatchLoop):
         executor: Executor,
         worker_id: UUID,
         notifier: Notifier,
-        handing: OwnPlaces,
+        own_places: OwnPlaces,
         waits: WaitGiver,
     ) -> None:
         """Create the dispatcher.
@@ -75,7 +75,7 @@ class Dispatcher(DispatchLoop):
             executor: takes up claimed runs.
             worker_id: this process's id among the workers.
             notifier: passes on notifications for which this worker has no room.
-            handing: the places for runs that have workflows of their own.
+            own_places: the places for runs that have workflows of their own.
             waits: hands long waits to Temporal.
         """
         database, client = services.database, services.client
@@ -95,10 +95,10 @@ class Dispatcher(DispatchLoop):
         self._lag = services.lag
         self._worker_id = worker_id
         self._notifier = notifier
-        self._handing = handing
+        self._own_places = own_places
         self._waits = waits
         self._watch = WorkflowWatch(database, client, notifier)
-        handing.heed_end = self._watch.heed_end
+        own_places.heed_end = self._watch.heed_end
         self._turns = {own: Turn() for own in (False, True)}
         self._low_water = {own: LowWater() for own in (False, True)}
         self._others = shifts.ObservedShifts()
@@ -115,7 +115,7 @@ class Dispatcher(DispatchLoop):
         self._retire_at = self._unknown_at = 0.0
         self.on_error = services.claim_gate.failures.note_fault
         executor.on_room = self.on_capacity_freed
-        handing.on_room = self.on_capacity_freed
+        own_places.on_room = self.on_capacity_freed
         executor.published_room = self._published_room
 
     async def open(self) -> None:
@@ -140,8 +140,8 @@ class Dispatcher(DispatchLoop):
         ids = parse_ids(payload)
         self._executor.drop(ids)
         for run_id in ids:
-            if self._handing.has(run_id) or self._watch.knows(run_id):
-                self._begin_chore(f"cancel {run_id}", self._handing.cancel(run_id))
+            if self._own_places.has(run_id) or self._watch.knows(run_id):
+                self._begin_chore(f"cancel {run_id}", self._own_places.cancel(run_id))
 
     def _on_notification(self, payload: str) -> None:
         for account_id in parse_ids(payload):
@@ -179,9 +179,9 @@ class Dispatcher(DispatchLoop):
                 if isinstance(claim, Claim):
                     self._begin(claim, held)
                 continue
-            had_place = self._handing.room > 0
+            had_place = self._own_places.room > 0
             claim = await self._claim_some(held, rows, alone=alone)
-            if claim is True and not had_place and self._handing.room:
+            if claim is True and not had_place and self._own_places.room:
                 # A place that came free during the claim has woken nobody.
                 continue
             if isinstance(claim, bool):
@@ -205,8 +205,8 @@ class Dispatcher(DispatchLoop):
 
     async def _claim_some(self, held: HeldShift, rows: int, *, alone: bool) -> Claim | bool:
         """Claim runs; first those that need a workflow of their own, as far as there are places."""
-        room = self._handing.room
-        places = room or self._handing.newcomers_room
+        room = self._own_places.room
+        places = room or self._own_places.newcomers_room
         # Without a free place it is unknown whether a run waits for one.
         waits = not places
         now, look_at = asyncio.get_running_loop().time(), self._own_look_at[not room]
@@ -235,13 +235,13 @@ class Dispatcher(DispatchLoop):
             return True
         self._claims[own] += 1
         # The last places for runs with workflows of their own are for accounts that hold none.
-        one_each = own and not self._handing.room
+        one_each = own and not self._own_places.room
         async with self._claiming.connection() as connection:
             request = ClaimRequest(
                 room=self._executor.room if newcomer is None else KEPT + rows,
                 rows=rows,
                 account_window=1 if one_each else ACCOUNT_WINDOW,
-                at_work=self._handing.at_work() if one_each else self._executor.at_work,
+                at_work=self._own_places.at_work() if one_each else self._executor.at_work,
                 turn=self._turn_of(newcomer, own=own),
                 marks=self._low_water[own].marks(),
                 first=first_to_serve(self._claims[own]) if newcomer is None else INTERACTIVE,
@@ -253,7 +253,7 @@ class Dispatcher(DispatchLoop):
         if isinstance(claim, Claim):
             if own:
                 for of, runs in claim.groups.items():
-                    self._handing.reserve(of.account_id, runs)
+                    self._own_places.reserve(of.account_id, runs)
             self._low_water[own].note(claim)
         return claim
 
@@ -297,10 +297,10 @@ class Dispatcher(DispatchLoop):
                 if (runs := await shifts.end(connection, shift_id, beats)) is not None:
                     _log.warning("shift_ended", shift_id=str(shift_id), runs=runs)
             alive = await workers.find_alive(connection, self._worker_id)
-            self._handing.workers = alive.number
+            self._own_places.workers = alive.number
             _, late = await run_work.wake_due(connection)
             if late:
-                self._handing.prefer_shift()
+                self._own_places.prefer_shift()
             if untaken := await own_runs.find_untaken(connection):
                 self._begin_chore("queue_untaken", self._watch.queue_untaken(untaken))
             if strays := await run_work.queue_strays(connection):
@@ -315,7 +315,7 @@ class Dispatcher(DispatchLoop):
             await self._look_for_lost(connection, is_first=alive.is_first)
         # In the background: very many gates take seconds, and claims must not wait for them.
         self._begin_chore("promote", self._promote(), _PROMOTE_SECONDS)
-        self._begin_chore("look_after", self._handing.free_stale_places())
+        self._begin_chore("look_after", self._own_places.free_stale_places())
         self._begin_chore("reach_temporal", self._watch.reach_temporal())
         if alive.leads:
             self._begin_chore("tell_woken", self._watch.tell_woken())

@@ -291,10 +291,7 @@ class Driver:
         under_way = self._state.begin(step.id, now)
         if under_way.window is None:
             try:
-                roots = self._plan.iterates[step.id]
-                items = self._inline.evaluate(
-                    step.id, roots, lambda scope, budget: items_of(step, scope, budget)
-                )
+                items = self._find_items(step)
             except ExpressionError as problem:
                 self._settle(step, unevaluated_attempt(problem), now)
                 return []
@@ -321,10 +318,13 @@ class Driver:
         if under_way.window is not None:
             return
         with suppress(ExpressionError):
-            roots = self._plan.iterates[step.id]
-            items = self._inline.evaluate(step.id, roots, lambda scope, budget: items_of(step, scope, budget))
-            if items is not None:
+            if (items := self._find_items(step)) is not None:
                 self._open_window(step, under_way, items)
+
+    def _find_items(self, step: CallingStep | WorkflowStep) -> list[Any] | None:
+        """Evaluate the `for_each` of a step; return None if a call must prepare them."""
+        roots = self._plan.iterates[step.id]
+        return self._inline.evaluate(step.id, roots, lambda scope, budget: items_of(step, scope, budget))
 
     def _close_window(self, step: Step, window: Window, now: datetime) -> None:
         """Settle the step if its items are done."""

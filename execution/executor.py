@@ -9,7 +9,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -19,10 +18,10 @@ import logs
 from database import AWAY, Connection
 from execution import clock
 from execution.hand_over import OwnPlaces
+from execution.kept_inputs import KeptInputs
 from execution.run_executor import RunExecutor, RunServices
 from execution.shift import Group, HeldShift, now
 from execution.versions import LoadedVersion, VersionCache
-from language.records import INLINE_BYTES
 from models.identifiers import new_id
 from models.runs import builds, run_loading, shifts
 from models.runs.claim_order import KEPT, WINDOW
@@ -38,9 +37,6 @@ _CUT_OFF_SECONDS = 60.0
 _DRAIN_LOOK_SECONDS = 0.5
 _ALONE_SECONDS = 60.0
 _ID_LENGTH = len(str(UUID(int=0)))
-# The size of the inputs of runs at work that are kept in memory, as JSON: decoded, records take 6 times as
-# much memory, small objects 25 times.
-_INPUT_BYTES = 4 * 1024 * 1024
 
 
 class Executor:
@@ -52,22 +48,22 @@ class Executor:
         on_room: called when there is more room.
         published_room: returns the room to announce; if it is negative, this worker is not woken.
         versions: the versions in memory.
-        input_bytes: the size of the kept inputs of runs at work, in bytes of JSON.
+        inputs: those of runs at work, which are kept in memory.
     """
 
-    def __init__(self, services: RunServices, handing: OwnPlaces, worker_id: UUID) -> None:
+    def __init__(self, services: RunServices, own_places: OwnPlaces, worker_id: UUID) -> None:
         """Create the executor.
 
         Args:
             services: what it shares with the activities of runs.
-            handing: hands some runs to workflows of their own.
+            own_places: hands some runs to workflows of their own.
             worker_id: this process's id among the workers.
         """
         self._database = services.database
         self._writer = services.writer
         self._failures = services.failures
         self._admission = services.admission
-        self._handing = handing
+        self._own_places = own_places
         self._worker_id = worker_id
         self.versions = VersionCache(services.database)
         self._run_executor = RunExecutor(services)
@@ -82,7 +78,7 @@ class Executor:
         self.at_work: Counter[UUID] = Counter()
         self.on_room: Callable[[], None] = lambda: None
         self.published_room: Callable[[], int] = lambda: self.room
-        self.input_bytes = 0
+        self.inputs = KeptInputs()
 
     def start(self) -> None:
         """Begin a shift and its beats."""
@@ -162,23 +158,8 @@ class Executor:
             self._alone_until = 0.0
         self.on_room()
 
-    def _keep_inputs(self, runs: list[ClaimedRun]) -> tuple[list[ClaimedRun], int]:
-        """Drop inputs that are large, or have no room: the steps that need them read them from the rows.
-
-        Returns:
-            The runs, and the size of the inputs that were kept.
-        """
-        before, kept = self.input_bytes, list[ClaimedRun]()
-        for run in runs:
-            if not run.unloaded and run.size <= min(INLINE_BYTES, _INPUT_BYTES - self.input_bytes):
-                self.input_bytes += run.size
-                kept.append(run)
-            else:
-                kept.append(replace(run, trigger=None, request=None, unloaded=True))
-        return kept, self.input_bytes - before
-
     async def _run_group(self, group: Group, runs: list[ClaimedRun]) -> None:
-        kept, size = self._keep_inputs(runs)
+        kept, size = self.inputs.keep(runs)
         left = {run.run_id for run in runs}
         account_id, claims = group.of.account_id, dict(group.claims)
 
@@ -200,9 +181,9 @@ class Executor:
                 _log.error("runs_given_back", runs=len(runs), exc_info=error)
                 await self._give_back(group)
             finally:
-                self.input_bytes -= size
+                self.inputs.release(size)
                 for run_id in list(left):
-                    self._handing.free_place(run_id)
+                    self._own_places.free_place(run_id)
                     release_run(run_id)
 
     async def _give_back(self, group: Group) -> None:
@@ -259,7 +240,7 @@ class Executor:
         """Execute runs to their end; return those that were not begun because our code failed with others."""
         suspect = version.trouble.is_general
         mode = "shift" if suspect else version.execution
-        carried = await self._handing.hand_over(group, runs, mode, version.plan.calls)
+        carried = await self._own_places.hand_over(group, runs, mode, version.plan.calls)
         here = {run.run_id for run in carried}
         for run in runs:
             if run.run_id not in here:

@@ -9,7 +9,7 @@ import pytest
 
 import worker
 from database import Database
-from execution import executor
+from execution import executor, kept_inputs
 from models.runs.runs import QUEUED_CHANNEL
 from tests.automations.engine import (
     Endpoint,
@@ -55,7 +55,7 @@ async def test_runs_begin_however_much_they_were_started_with_and_little_of_it_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that is claimed when there is no room reads its input from its row."""
-    monkeypatch.setattr(executor, "_INPUT_BYTES", 150_000)
+    monkeypatch.setattr(kept_inputs, "_MOST_BYTES", 150_000)
     made: list[executor.Executor] = []
 
     def make(*arguments: Any, **options: Any) -> executor.Executor:
@@ -72,11 +72,11 @@ async def test_runs_begin_however_much_they_were_started_with_and_little_of_it_i
     run_ids = await accept_each(database, target, [{"text": text} for text in texts])
     async with at_work() as notifier:
         await requested(receiver, len(run_ids))
-        assert 120_000 < made[0].input_bytes <= 150_000
+        assert 120_000 < made[0].inputs.size <= 150_000
         receiver.open.set()
         views = await asyncio.gather(
             *(ended(database, notifier, target.account_id, run_id) for run_id in run_ids)
         )
     assert {view.status for view in views} == {"completed"}
     assert sorted(request["body"] for request in receiver.requests) == texts
-    assert made[0].input_bytes == 0
+    assert made[0].inputs.size == 0
