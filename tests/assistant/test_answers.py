@@ -166,6 +166,7 @@ async def test_an_ended_session_ends_the_answer_before_the_next_call(
     assert (the(events, "end")["status"], the(events, "end")["reason"]) == ("failed", "session_ended")
 
 
+@pytest.mark.long
 async def test_an_application_without_a_message_imports_nothing_of_the_model() -> None:
     program = "import api.app, sys; sys.exit(any(m in sys.modules for m in ('pydantic_ai', 'openai')))"
     assert run([sys.executable, "-c", program], check=False).returncode == 0

@@ -63,6 +63,7 @@ async def test_the_runs_of_a_shift_that_was_ended_keep_their_finished_steps(
     assert [(request["path"], request["body"]) for request in receiver.requests] == [("/2", "200")]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("short_periods", "nothing_waits")
 async def test_a_run_whose_worker_beats_stays_with_it_for_longer_than_any_silence(
     open_settings: Settings,

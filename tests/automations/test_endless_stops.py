@@ -13,6 +13,7 @@ from tests.automations.engine import NewTarget, accept, process, send_signal, tr
 from tests.stacks import eventually, free_port
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hangs", ["endless_worker", "hung_process"], ids=["the SDK's polls", "the database"])
 async def test_a_worker_ends_though_what_it_waits_for_does_not(
     open_settings: Settings, database: Database, new_target: NewTarget, hangs: str
@@ -24,6 +25,7 @@ async def test_a_worker_ends_though_what_it_waits_for_does_not(
         assert stopping.exitcode == 0
 
 
+@pytest.mark.long
 async def test_an_api_ends_though_its_database_hangs(open_settings: Settings) -> None:
     port = free_port()
     with process(open_settings, "tests.automations.hung_process", "api", VEDETTE_PORT=str(port)) as stopping:

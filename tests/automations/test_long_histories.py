@@ -30,6 +30,7 @@ def short_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workflows_of_runs, "_MOST_EVENTS", 60)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("short_histories")
 async def test_a_run_whose_calls_always_overlap_continues_as_new(
     notifier: Notifier, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
@@ -56,6 +57,7 @@ async def test_a_run_whose_calls_always_overlap_continues_as_new(
     assert started.workflow_execution_started_event_attributes.continued_execution_run_id
 
 
+@pytest.mark.long
 async def test_a_run_whose_workflow_temporal_has_terminated_goes_on(
     notifier: Notifier, client: Client, open_settings: Settings, database: Database, new_target: NewTarget
 ) -> None:

@@ -57,6 +57,7 @@ async def test_a_run_goes_on_whose_next_call_came_before_a_late_beat(
     assert view.status == "completed" and receiver.paths == ["/held", "/next"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("nothing_waits")
 async def test_a_claim_whose_reply_is_lost_is_made_again(
     at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch

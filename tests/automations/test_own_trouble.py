@@ -235,6 +235,7 @@ async def is_taken_up(database: Database, run_id: UUID) -> bool:
         return bool(cursor.rowcount)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [0.5, 3])
 async def test_a_database_that_does_not_answer_holds_no_workflow_task(
     at_work: Work,

@@ -59,6 +59,7 @@ async def test_a_call_that_begins_during_another_is_made_once(
     assert receiver.paths == ["/first", "/second"]
 
 
+@pytest.mark.long
 @pytest.mark.executions("shift", "workflow")
 @pytest.mark.usefixtures("quick_watch")
 async def test_each_answer_to_a_run_at_work_is_taken_at_once(

@@ -60,6 +60,7 @@ async def test_runs_are_found_by_their_account(
     await until(found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [DECIDE_NEXT, PERFORM_STEP, WAKE_RUN])
 async def test_what_an_activity_failed_with_is_told_by_its_type(
     at_work: Work,

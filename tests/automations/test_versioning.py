@@ -60,6 +60,7 @@ async def make_current(client: Client) -> bool:
     return True
 
 
+@pytest.mark.long
 async def test_the_workflows_of_a_versioned_worker_go_once_its_version_is_current(
     versioned: Settings, database: Database, keyring: Keyring, new_target: NewTarget, receiver: Endpoint
 ) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from embedded.process import bound_to_parent
 from settings import ExitCode
@@ -23,6 +24,7 @@ def test_one_api_refuses_to_be_several_and_says_who_starts_these(tmp_path: Path,
     assert "VEDETTE_API_PROCESSES is 2" in said and "`vedette up`" in said
 
 
+@pytest.mark.long
 async def test_an_api_that_stops_serves_until_a_proxy_knows_of_it(tmp_path: Path, database_url: str) -> None:
     port = free_port()
     api = subprocess.Popen(

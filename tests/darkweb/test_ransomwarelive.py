@@ -181,6 +181,7 @@ async def run(data: Path, url: str, dataset: Dataset = DATASET) -> tuple[str, st
     return result.status, result.detail
 
 
+@pytest.mark.long
 async def test_the_published_list_is_fetched_and_searched(published: dict[str, str], tmp_path: Path) -> None:
     others = [
         victim(post_title=f"Other {n}", website=f"other{n}.example", description="") for n in range(10_000)

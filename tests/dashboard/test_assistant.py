@@ -103,6 +103,7 @@ async def test_a_card_shows_the_real_arguments_and_does_what_is_decided(
     assert len(lists) == (decision == "Approve")
 
 
+@pytest.mark.long
 async def test_arguments_are_edited_before_approval(page: Page, owner: Person, model: Model) -> None:
     made = {"name": "Name servers", "type": "ip", "targets": ["8.8.8.8"]}
     model.script = [call("create_contact_list", **made), Say("Done.")]
@@ -137,6 +138,7 @@ async def test_what_the_model_writes_is_text_and_links_show_their_host(page: Pag
     await expect(answer).to_contain_text("(evil.example)")
 
 
+@pytest.mark.long
 async def test_beside_a_workflow_it_knows_what_is_open(page: Page, owner: Person, model: Model) -> None:
     made = await create(owner, name="Visitors")
     model.requests.clear()
@@ -149,6 +151,7 @@ async def test_beside_a_workflow_it_knows_what_is_open(page: Page, owner: Person
     assert model.requests[-1]["messages"][-1]["content"] == f"[open: workflow {made['id']}]\n\nWhat is this?"
 
 
+@pytest.mark.long
 async def test_an_answer_can_be_stopped(page: Page, model: Model) -> None:
     model.script = [Stall()]
     await page.goto("/app/chat")
@@ -160,6 +163,7 @@ async def test_an_answer_can_be_stopped(page: Page, model: Model) -> None:
     await expect(page.locator(".messages")).to_contain_text("cancelled")
 
 
+@pytest.mark.long
 @pytest.mark.node
 async def test_its_states_have_no_barriers(
     browser: Browser, service: Api, owner: Person, model: Model, axe: str

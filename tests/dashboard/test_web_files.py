@@ -38,6 +38,7 @@ def test_the_manifest_has_the_hash_of_each_vendored_module() -> None:
         assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == told["sha256"]
 
 
+@pytest.mark.long
 @pytest.mark.node
 def test_the_types_of_our_modules_hold() -> None:
     tsc = openapi_typescript() / "typescript" / "bin" / "tsc"

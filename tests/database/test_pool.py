@@ -39,6 +39,7 @@ async def use(pool: Database, case: str) -> None:
             await connection.execute("select 1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["nothing", "a statement", "a transaction"])
 async def test_tasks_cancelled_at_any_moment_leave_all_connections_to_others(
     pool: Database, case: str

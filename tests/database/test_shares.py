@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -16,13 +16,19 @@ SIZE = 6
 MANY = 40
 
 
+@contextlib.asynccontextmanager
+async def opened(database_url: str) -> AsyncGenerator[Database]:
+    """Open a pool for the time of the block."""
+    pool = Database(database_url, name="pool", size=SIZE)
+    await pool.open()
+    yield pool
+    await pool.close()
+
+
 @pytest.fixture
-async def pool(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Database]:
-    monkeypatch.setattr(pools, "_POOL_SECONDS", 0.2)
-    opened = Database(database_url, name="pool", size=SIZE)
-    await opened.open()
-    yield opened
-    await opened.close()
+async def pool(database_url: str) -> AsyncGenerator[Database]:
+    async with opened(database_url) as pool:
+        yield pool
 
 
 class Borrower:
@@ -41,38 +47,37 @@ class Borrower:
             self.held += 1
             await self.done.wait()
 
-    @contextlib.contextmanager
-    def at_work(self, tasks: int = MANY) -> Generator[list[asyncio.Task[None]]]:
-        """Run the tasks in the block."""
+    @contextlib.asynccontextmanager
+    async def at_work(self, tasks: int = MANY) -> AsyncGenerator[list[asyncio.Task[None]]]:
+        """Run the tasks in the block, and await their ends."""
         started = [asyncio.create_task(self.hold()) for _ in range(tasks)]
         try:
             yield started
         finally:
             self.done.set()
+            await asyncio.wait(started)
+        assert not [task for task in started if not task.cancelled() and task.exception()]
 
 
 async def test_a_borrower_alone_leaves_connections_to_one_who_comes_later(pool: Database) -> None:
     first, second = Borrower(pool, "first"), Borrower(pool, "second")
-    with first.at_work() as tasks:
+    async with first.at_work():
         await eventually(lambda: first.held == SIZE - 2, what="the first has its share")
-        with second.at_work(2) as others:
+        async with second.at_work(2):
             await eventually(lambda: second.held == 2, what="the second has what the first left")
-        await asyncio.gather(*others)
         assert first.held == SIZE - 2
-    await asyncio.gather(*tasks)
     assert first.held == MANY
 
 
 async def test_a_task_that_borrows_within_what_it_borrowed_needs_no_second_turn(pool: Database) -> None:
     first = Borrower(pool, "first")
     async with contextlib.AsyncExitStack() as held:
-        with first.at_work(SIZE - 3) as tasks:
+        async with first.at_work(SIZE - 3):
             pool.lend_to("first")
             await held.enter_async_context(pool.connection())
             await eventually(lambda: first.held == SIZE - 3, what="the share is used up")
             async with pool.connection():
                 pass
-        await asyncio.gather(*tasks)
 
 
 async def test_a_turn_ends_where_its_block_ends(pool: Database) -> None:
@@ -85,18 +90,17 @@ async def test_a_turn_ends_where_its_block_ends(pool: Database) -> None:
                 raise ZeroDivisionError
     async with contextlib.AsyncExitStack() as held:
         first = Borrower(pool, "first")
-        held.enter_context(first.at_work())
+        await held.enter_async_context(first.at_work())
         await eventually(lambda: first.held == SIZE - 2, what="all turns came back")
 
 
 async def test_one_who_holds_a_lock_for_others_goes_out_of_turn(pool: Database) -> None:
     first = Borrower(pool, "first")
-    with first.at_work() as tasks:
+    async with first.at_work():
         await eventually(lambda: first.held == SIZE - 2, what="the first has its share")
         pool.lend_to("first")
         async with pool.transaction(shared=True) as connection:
             await connection.execute("select 1")
-    await asyncio.gather(*tasks)
 
 
 async def test_a_task_that_a_borrower_starts_waits_for_no_turn_of_his(pool: Database) -> None:
@@ -105,11 +109,10 @@ async def test_a_task_that_a_borrower_starts_waits_for_no_turn_of_his(pool: Data
             await connection.execute("select 1")
 
     first = Borrower(pool, "first")
-    with first.at_work() as tasks:
+    async with first.at_work():
         await eventually(lambda: first.held == SIZE - 2, what="the first has its share")
         pool.lend_to("first")
         await asyncio.create_task(look())
-    await asyncio.gather(*tasks)
 
 
 async def test_one_whose_turn_does_not_come_is_told_that_others_are_busy(
@@ -117,19 +120,21 @@ async def test_one_whose_turn_does_not_come_is_told_that_others_are_busy(
 ) -> None:
     monkeypatch.setattr(pools, "_TURN_SECONDS", 0.2)
     first = Borrower(pool, "first")
-    with first.at_work(SIZE - 2) as tasks:
+    async with first.at_work(SIZE - 2):
         await eventually(lambda: first.held == SIZE - 2, what="the first has its share")
         pool.lend_to("first")
         with pytest.raises(ConnectionsBusy):
             async with pool.connection():
                 pass
-    await asyncio.gather(*tasks)
     async with pool.connection():
         assert not pool.is_away
 
 
-async def test_a_pool_that_is_lent_out_is_busy_and_its_database_is_not_away(pool: Database) -> None:
-    async with contextlib.AsyncExitStack() as held:
+async def test_a_pool_that_is_lent_out_is_busy_and_its_database_is_not_away(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "_POOL_SECONDS", 2.0)
+    async with opened(database_url) as pool, contextlib.AsyncExitStack() as held:
         for _ in range(SIZE):
             await held.enter_async_context(pool.connection())
         with pytest.raises(ConnectionsBusy):
@@ -139,12 +144,11 @@ async def test_a_pool_that_is_lent_out_is_busy_and_its_database_is_not_away(pool
 
 async def test_cancelled_tasks_give_back_their_turns(pool: Database) -> None:
     first = Borrower(pool, "first")
-    with first.at_work() as tasks:
+    async with first.at_work() as tasks:
         await eventually(lambda: first.held == SIZE - 2, what="the first has its share")
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     again = Borrower(pool, "first")
-    with again.at_work() as tasks:
+    async with again.at_work():
         await eventually(lambda: again.held == SIZE - 2, what="all turns came back")
-    await asyncio.gather(*tasks)

@@ -83,6 +83,7 @@ async def test_a_connection_that_ends_means_that_the_database_is_away(
         await database.close()
 
 
+@pytest.mark.long
 async def test_a_server_that_only_greets_is_away(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(database_module._CONNECTING, "connect_timeout", 2)
     async with ending(database_url, [], silent=True) as url:

@@ -47,6 +47,7 @@ def test_a_command_of_the_image_is_one_of_vedette() -> None:
     assert _arguments("ENTRYPOINT") == ['["vedette"]']
 
 
+@pytest.mark.long
 def test_each_package_and_module_of_the_project_is_in_it(image: Image) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     packages = [Path(*name.split(".")) / "__init__.py" for name in project["packages"]]
@@ -55,6 +56,7 @@ def test_each_package_and_module_of_the_project_is_in_it(image: Image) -> None:
     assert missing == [], "name their folders in .dockerignore"
 
 
+@pytest.mark.long
 def test_each_file_that_the_code_reads_is_in_it(image: Image) -> None:
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     files = [path for name, patterns in data.items() for one in patterns
@@ -92,6 +94,7 @@ _COMMANDS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", _COMMANDS.values(), ids=_COMMANDS)
 def test_what_needs_no_server_works_without_the_checkout(image: Image, tmp_path: Path, command: str) -> None:
     done = subprocess.run(
@@ -104,6 +107,7 @@ def test_what_needs_no_server_works_without_the_checkout(image: Image, tmp_path:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_the_code_that_runs_is_that_of_the_image(image: Image, tmp_path: Path) -> None:
     command = "import settings, cli; print(settings.__file__, cli.__file__)"
     done = subprocess.run(

@@ -133,6 +133,7 @@ async def make_wait(person: Person, database: Database, watch: Prometheus) -> No
         await watch.until_fired(*(ALERTS - {"VedetteAway"}))
 
 
+@pytest.mark.long
 async def test_each_alert_fires_on_a_service_that_is_sick(
     settings: Settings,
     postgres: Postgres,

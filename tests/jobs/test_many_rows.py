@@ -18,6 +18,7 @@ from tests.monitors.watching import Scanner, addresses
 from workflows.messages import LOOK_UP_ROWS, ChunkResult
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("waits", [False, True], ids=["by its chunks", "by its waits"])
 async def test_a_job_goes_on_in_another_history_when_its_own_is_long(
     jobber: Jobber,

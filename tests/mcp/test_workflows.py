@@ -25,6 +25,7 @@ async def hidden_workflow(person: Person) -> str:
     return response.json()["id"]
 
 
+@pytest.mark.long
 async def test_a_workflow_is_made_of_a_template_fails_is_read_and_mended(
     agent: Agent, receiver: Endpoint
 ) -> None:

@@ -25,6 +25,7 @@ def watching_settings(watching_settings: Settings) -> Settings:
     return watching_settings.model_copy(update={"providers": providers})
 
 
+@pytest.mark.long
 async def test_each_source_is_asked_once_of_each_target_and_never_more_often_than_it_allows(
     watcher: Watcher, notifier: Notifier, scanner: Scanner
 ) -> None:

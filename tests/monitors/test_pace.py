@@ -117,6 +117,7 @@ async def test_all_are_heard_at_the_pace_of_a_limited_source_and_none_is_asked_t
     assert [scanner.asked["abuseipdb", target] for target in targets] == [1] * 4
 
 
+@pytest.mark.long
 async def test_who_was_not_heard_until_the_end_is_silent_by_quota_and_comes_first_the_next_time(
     database: Database, watcher: Watcher, notifier: Notifier, scanner: Scanner
 ) -> None:

@@ -268,6 +268,7 @@ async def test_a_run_of_which_all_failed_has_failed(api: Api, database: Database
     assert (shown["failed_records"], shown["credits_used"]) == (1, 0)
 
 
+@pytest.mark.long
 async def test_many_results_are_sent_without_being_held_in_memory(api: Api, database: Database) -> None:
     person = await api.person(credits=100_000)
     targets = [f"h{n}.example.com" for n in range(5_000)]

@@ -145,6 +145,7 @@ async def test_a_source_that_fails_changes_nothing_and_what_comes_back_is_compar
     assert result["changes"]["threat.classification"] == {"old": "benign", "new": "malicious"}
 
 
+@pytest.mark.long
 async def test_a_target_of_which_all_sources_fail_keeps_its_data_and_costs_nothing(
     watcher: Watcher, notifier: Notifier, scanner: Scanner
 ) -> None:

@@ -134,6 +134,7 @@ async def test_a_source_that_never_had_a_key_is_shown_and_no_event(
     assert (source.source, source.heard_at, source.why) == ("virustotal", None, "not_set_up")
 
 
+@pytest.mark.long
 async def test_a_run_in_which_nobody_was_heard_names_all(
     database: Database, watcher: Watcher, notifier: Notifier, scanner: Scanner
 ) -> None:

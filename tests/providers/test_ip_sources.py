@@ -249,6 +249,7 @@ def test_on_a_public_address_the_standards_have_no_say(tmp_path: Path) -> None:
     assert skipped.value.status == "skipped"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bits", [32, 128])
 def test_the_ends_of_every_network_of_16_bits_are_reserved_if_they_are_special(
     bits: int, tmp_path: Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from temporalio.client import Client
 
 from database import Database
@@ -14,6 +15,7 @@ from tests.automations.engine import until, working
 from tests.schedules.scheduling import Scheduler, completed, scheduled
 
 
+@pytest.mark.long
 async def test_a_time_at_which_no_worker_was_there_is_one_run_when_two_come_back(
     scheduler: Scheduler, live_settings: Settings, client: Client, database: Database, keyring: Keyring
 ) -> None:
