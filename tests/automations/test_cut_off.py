@@ -111,6 +111,7 @@ async def begin(far: Far, database: Database, new_target: NewTarget, receiver: E
     return target.account_id, run_id
 
 
+@pytest.mark.long
 async def test_another_worker_goes_on_with_its_workflows(
     open_settings: Settings, database: Database, keyring: Keyring, new_target: NewTarget,
     receiver: Endpoint, far: Far,

@@ -166,6 +166,7 @@ async def test_what_is_no_key_fails_the_step(run: Run, payload: Any, code: str) 
     assert view.error is not None and view.error["code"] == code
 
 
+@pytest.mark.long
 @pytest.mark.executions("shift", "workflow")
 async def test_no_more_runs_begin_than_a_workflow_allows(
     database: Database, notifier: Notifier, new_target: NewTarget, receiver: Endpoint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from temporalio.client import Client
 
 from database import Database
@@ -30,6 +31,7 @@ async def test_an_answer_that_comes_while_no_worker_is_there_is_honoured_later(
             assert (await become(person, run_id, "completed"))["output"] == "later"
 
 
+@pytest.mark.long
 async def test_a_run_outlives_the_worker_that_it_has_begun_to_wait_in(
     open_settings: Settings, client: Client, database: Database, keyring: Keyring
 ) -> None:

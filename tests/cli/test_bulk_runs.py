@@ -19,6 +19,7 @@ __all__ = ["api", "client", "open_settings", "worker"]
 pytestmark = pytest.mark.usefixtures("worker")
 
 
+@pytest.mark.long
 async def test_all_that_fit_are_retried_if_that_is_confirmed(command: Command, person: Person) -> None:
     workflow = await create(person, steps=[transform("bad", "abs(trigger)")])
     await finish(person, workflow, "x")

@@ -84,6 +84,7 @@ async def test_where_sign_up_is_open_its_commands_work_in_order(settings: Settin
         check_followed(await follow(api, page, "open@example.com"), "open@example.com")
 
 
+@pytest.mark.long
 async def test_where_sign_up_is_closed_they_work_with_an_account_that_the_operator_made(
     settings: Settings,
 ) -> None:

@@ -114,6 +114,7 @@ async def test_a_reader_changes_the_colours_and_they_stay(page: Page) -> None:
     await expect(page.locator("body")).to_have_attribute("data-md-color-scheme", "slate")
 
 
+@pytest.mark.long
 async def test_a_page_without_an_ending_leads_to_the_page_of_the_site(
     api: Api, site: DocumentationSite
 ) -> None:

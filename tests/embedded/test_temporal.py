@@ -195,6 +195,7 @@ async def test_its_namespace_cannot_be_deleted(server: Temporal) -> None:
         await client.operator_service.delete_namespace(DeleteNamespaceRequest(namespace="watch"))
 
 
+@pytest.mark.long
 async def test_after_a_kill_it_is_back_at_the_same_address_with_its_data(server: Temporal) -> None:
     client = await Client.connect(server.address, namespace="watch")
     action = ScheduleActionStartWorkflow("Any", id="any", task_queue="any")

@@ -68,6 +68,7 @@ async def logged(
         process.join()
 
 
+@pytest.mark.long
 async def test_a_bug_tells_the_log_everything_and_the_client_nothing(logged: LoggedApi) -> None:
     response = await logged.http.post("/api/bug")
     assert response.status_code == 500

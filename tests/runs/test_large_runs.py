@@ -63,6 +63,7 @@ async def large(person: Person, database: Database) -> str:
     return await ended_run(person, database, {"first": 10, **steps, "last": 20})
 
 
+@pytest.mark.long
 async def test_a_run_has_4_mib_at_most_and_names_what_it_leaves_out(person: Person, large: str) -> None:
     response = await person.key.get(f"/api/workflows/runs/{large}")
     assert len(response.content) < 4 * MIB

@@ -116,6 +116,7 @@ async def test_a_new_run_whose_end_was_heard_before_somebody_waited_is_looked_at
         assert await asyncio.wait_for(waiter.wait(UUID(run_id), 60, new=True), 20)
 
 
+@pytest.mark.long
 async def test_a_run_by_hand_is_accepted_though_the_database_goes_away_while_it_is_waited_for(
     api: Api, person: Person, postgres: Postgres, database: Database
 ) -> None:
