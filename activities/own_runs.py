@@ -125,7 +125,7 @@ class OwnRunActivities:
     ) -> Todo | None:
         execution = await self._load(given)
         is_going = execution is not None and execution.row.waits_until is None
-        calls = await execution.find(name) if execution is not None and is_going else []
+        calls = await execution.find(name, alone=alone) if execution is not None and is_going else []
         if execution is None or not calls:
             # The run has another carrier; or the call was executed, and the workflow did not learn of it.
             return await self._decide_next(given, []) if alone else None

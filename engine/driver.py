@@ -47,7 +47,11 @@ class RunEnd(NamedTuple):
 
 
 class Driver:
-    """A run. Call `advance`, execute its calls, and `take` their outcomes, until it has `ended`."""
+    """A run. Call `advance`, execute its calls, and `take` their outcomes, until it has `ended`.
+
+    Attributes:
+        called_elsewhere: steps that may have calls under way elsewhere; a failed item settles none of these.
+    """
 
     def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
         """Create the driver.
@@ -59,6 +63,7 @@ class Driver:
         """
         self.run_id: UUID = run.run_id
         self.ended: RunEnd | None = None
+        self.called_elsewhere: frozenset[str] = frozenset()
         self._plan = plan
         self._items_done = run.items
         self._state = RunState(plan, run, workflow)
@@ -328,7 +333,7 @@ class Driver:
 
     def _close_window(self, step: Step, window: Window, now: datetime) -> None:
         """Settle the step if its items are done."""
-        if window.finished:
+        if window.finished and (window.error is None or step.id not in self.called_elsewhere):
             output = None if window.error is not None else window.output
             self._settle(
                 step, AttemptResult(window.shown, output, window.error, items=window.tally), now, window

@@ -96,6 +96,7 @@ class OwnExecution:
             UnstorableRecord: its data cannot be stored.
         """
         now, driver = clock.now(), self.driver
+        driver.called_elsewhere = frozenset(one.step_id for one in under_way)
         calls = await self._advance(now)
         if driver.ended is not None and under_way:
             # A step has failed the run; the calls under way end first. Nothing that follows them begins.
@@ -186,8 +187,15 @@ class OwnExecution:
         self.unwritten += self.driver.take_records()
         return self._records
 
-    async def find(self, name: CallName) -> list[Call]:
-        """Return the calls that the workflow asks for; none if they are done, or must not be executed now."""
+    async def find(self, name: CallName, *, alone: bool) -> list[Call]:
+        """Return the calls that the workflow asks for; none if they are done, or must not be executed now.
+
+        Args:
+            name: the name of the calls.
+            alone: whether no other call is under way.
+        """
+        if not alone:
+            self.driver.called_elsewhere = frozenset(self.version.plan.position) - {name.step_id}
         calls = await self._advance(clock.now())
         if name.kind == ITEMS:
             return [call for call in calls if call.step.id == name.step_id]
