@@ -18,6 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from aiohttp import web
+from temporalio.api.enums.v1 import WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
@@ -229,6 +230,13 @@ async def events_of(handle: WorkflowHandle[Any, Any], kind: str) -> list[History
     """The events of a history that are of a kind, such as `timer_started`."""
     history = await handle.fetch_history()
     return [event for event in history.events if event.HasField(f"{kind}_event_attributes")]  # pyright: ignore[reportArgumentType]
+
+
+async def failed_tasks(handle: WorkflowHandle[Any, Any]) -> list[HistoryEvent]:
+    """The workflow tasks that failed; not those during which a signal came, which the server gives anew."""
+    came = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND
+    failed = await events_of(handle, "workflow_task_failed")
+    return [one for one in failed if one.workflow_task_failed_event_attributes.cause != came]
 
 
 async def cancel(database: Database, notifier: Notifier, account_id: UUID, run_id: UUID) -> None:

@@ -42,6 +42,7 @@ from tests.automations.engine import (
     accept,
     ended,
     events_of,
+    failed_tasks,
     requested,
     run_workflow,
     statuses,
@@ -88,7 +89,7 @@ async def _fails_at_once(handle: WorkflowHandle[Any, Any]) -> None:
     with pytest.raises(WorkflowFailureError):
         await asyncio.wait_for(handle.result(), 20)
     assert (await handle.describe()).status is WorkflowExecutionStatus.FAILED
-    assert not await events_of(handle, "workflow_task_failed")
+    assert not await failed_tasks(handle)
     assert not await events_of(handle, "activity_task_scheduled")
 
 
@@ -217,7 +218,7 @@ async def test_a_signal_is_dropped(
     receiver.open.set()
     assert statuses(await ended(database, notifier, target.account_id, run_id)) == {"call": "completed"}
     await handle.result()
-    assert not await events_of(handle, "workflow_task_failed")
+    assert not await failed_tasks(handle)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -242,7 +243,7 @@ async def test_an_update_is_refused(
         await forged.execute_update("unheard_of", args=FORMS[form]())
     receiver.open.set()
     await handle.result()
-    assert not await events_of(handle, "workflow_task_failed")
+    assert not await failed_tasks(handle)
 
 
 def call_named(label: str) -> bytes:
@@ -288,7 +289,7 @@ async def test_a_result_that_is_forged_is_not_believed(
     assert statuses(await ended(database, notifier, target.account_id, run_id)) == {"call": "completed"}
     assert len({request["headers"]["webhook-id"] for request in receiver.requests}) == 1
     await asyncio.wait_for(handle.result(), 20)
-    assert not await events_of(handle, "workflow_task_failed")
+    assert not await failed_tasks(handle)
 
 
 @pytest.mark.parametrize("count", [-100, 10**9, "x"])
