@@ -109,7 +109,7 @@ class Dispatcher(DispatchLoop):
         self._own_skipped_until = math.inf
         self._begun: Counter[UUID] = Counter()
         self._alone_since: float | None = None
-        self._drains = False
+        self._drains = self._went_alone = False
         self._gate = gates.NONE
         self._newcomers: dict[UUID, None] = {}
         self._retire_at = self._unknown_at = 0.0
@@ -167,7 +167,12 @@ class Dispatcher(DispatchLoop):
                 return float("inf")
             if (now := loop.time()) < self._claim_at:
                 return self._claim_at
-            alone = self._alone_since is not None and not self._executor.size
+            # Runs that go alone take turns with all others, but for the time that is kept for them.
+            alone = (
+                self._alone_since is not None
+                and not self._executor.size
+                and (self._drains or not self._went_alone)
+            )
             if self._executor.room <= 0 or (self._drains and not alone):
                 self._held_back = True
                 return float("inf")
@@ -181,6 +186,10 @@ class Dispatcher(DispatchLoop):
                 continue
             had_place = self._own_places.room > 0
             claim = await self._claim_some(held, rows, alone=alone)
+            others_turn, self._went_alone = self._went_alone, alone
+            if isinstance(claim, bool) and others_turn and not alone:
+                # Nobody else waits.
+                continue
             if claim is True and not had_place and self._own_places.room:
                 # A place that came free during the claim has woken nobody.
                 continue

@@ -195,6 +195,25 @@ async def test_a_run_that_is_to_go_alone_goes_by_the_shift_that_is_free_for_it(
     assert await performers(database, run_id) == {"end": "shift"}
 
 
+@pytest.mark.long
+async def test_runs_that_go_alone_take_turns_with_all_others(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    """Else very many of them, and they come together, would stop all others for as long as they take."""
+    suspect = await new_target([webhook(f"{receiver.url}/slow")], execution="shift")
+    other = await new_target([webhook(f"{receiver.url}/other")], execution="shift")
+    run_ids = await accept(database, suspect, 4)
+    async with database.connection() as connection:
+        await connection.execute("update run_work set lost = 2, priority = priority + 10")
+    async with at_work() as notifier:
+        await requested(receiver, 1)
+        run_ids += await accept(database, other)
+        notifier.notify(QUEUED_CHANNEL)
+        for target, run_id in zip([suspect] * 4 + [other], run_ids, strict=True):
+            assert (await ended(database, notifier, target.account_id, run_id)).status == "completed"
+    assert receiver.paths == ["/slow", "/other", "/slow", "/slow", "/slow"]
+
+
 CLOCKS = {"a minute behind": "- interval '1 minute'", "a minute ahead": "+ interval '1 minute'"}
 
 
