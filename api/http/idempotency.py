@@ -13,6 +13,7 @@ import orjson
 import psycopg
 from fastapi import Depends, Header, Request
 from fastapi.responses import Response
+from pydantic import WithJsonSchema
 from starlette.exceptions import HTTPException
 
 import logs
@@ -43,8 +44,13 @@ class _Replay(Exception):
         self.response = response
 
 
+# Shown only: what breaks it is an `invalid_idempotency_key` of its own.
+_KeyText = Annotated[
+    str,
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_KEY_LENGTH, "pattern": "^[!-~]+$"}),
+]
 KeyHeader = Annotated[
-    str | None,
+    _KeyText | None,
     Header(
         alias="Idempotency-Key",
         description="Up to 255 visible ASCII characters. A repeat within 24 hours gets the first answer.",

@@ -40,7 +40,7 @@ class Registration(Body):
         json_schema_extra={"examples": [{"email": "ada@example.com", "password": "correct horse battery"}]}
     )
 
-    email: Email = Field(description="The address to log in with.")
+    email: Email = Field(description="The address to log in with.", json_schema_extra={"format": "email"})
     password: NewPassword = Field(description="12 to 1,024 characters.")
     name: Name | None = Field(default=None, description="The person's name.")
 

@@ -153,7 +153,24 @@ async def test_every_layer_answers_with_a_problem_document(api: Api, case: str) 
 
 async def test_405_names_all_methods_of_the_path(api: Api) -> None:
     response = await api.http.request("PATCH", "/api/keys")
-    assert response.headers["allow"] == "DELETE, GET, POST"
+    assert response.headers["allow"] == "DELETE, GET, HEAD, POST"
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/", "/api/keys", "/errors/not_found", "/app/runs", "/api/keys/x"]
+)
+async def test_head_is_answered_like_get_without_the_body(api: Api, path: str) -> None:
+    person = await api.person()
+    got, headed = await person.key.get(path), await person.key.head(path)
+    assert (headed.status_code, headed.content) == (got.status_code, b"")
+    assert headed.headers["content-type"] == got.headers["content-type"]
+    assert headed.headers["content-length"] == got.headers["content-length"]
+
+
+async def test_a_stream_is_not_opened_by_head(api: Api) -> None:
+    person = await api.person()
+    response = await person.key.head("/api/stream")
+    assert (response.status_code, response.headers["allow"]) == (405, "GET")
 
 
 async def test_a_stream_that_fails_midway_is_cut_not_ended(api: Api) -> None:

@@ -306,3 +306,9 @@ def test_the_introduction_says_truly_who_heeds_an_idempotency_key(document: dict
     assert any(heed) and not all(heed)
     told = document["info"]["description"].partition("**Repeats**")[2].partition("\n- ")[0]
     assert "with the parameter `Idempotency-Key`" in told and "a POST with" not in told
+
+
+def test_the_bounds_of_an_idempotency_key_are_stated(document: dict[str, Any]) -> None:
+    [key] = [one for one in document["paths"]["/api/bulk-jobs"]["post"]["parameters"] if "Key" in one["name"]]
+    [text, _] = key["schema"]["anyOf"]
+    assert text == {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
