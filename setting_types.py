@@ -111,6 +111,16 @@ def _public_url(value: object) -> object:
     return value
 
 
+def _pages(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if value.lower() in ("0", "1", "false", "true", "off", "on", "no", "yes"):
+        return value.lower() in ("1", "true", "on", "yes")
+    if not _is_address(value, ("http", "https")) or urlsplit(value).username:
+        raise ValueError("give 0, 1, or the address of Temporal's pages, such as http://127.0.0.1:8233")
+    return value.rstrip("/")
+
+
 def _source_address(value: object) -> object:
     # It may hold a password, which the message must not show.
     if isinstance(value, str) and not all(
@@ -140,6 +150,7 @@ Rates = Annotated[tuple[Rate, ...], BeforeValidator(_rates)]
 Limit = Annotated[Rate | None, BeforeValidator(_rate)]
 Contact = Annotated[str | None, BeforeValidator(_contact)]
 ModelAddress = Annotated[str | None, BeforeValidator(_model_address)]
+TemporalPages = Annotated[bool | str, BeforeValidator(_pages)]
 PublicUrl = Annotated[str | None, BeforeValidator(_public_url)]
 SourceAddress = Annotated[str | None, BeforeValidator(_source_address)]
 Name = Annotated[str, BeforeValidator(_check_name)]

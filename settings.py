@@ -30,6 +30,7 @@ from setting_types import (
     Rates,
     Schedule,
     SourceAddress,
+    TemporalPages,
     Token,
 )
 
@@ -100,7 +101,7 @@ class Settings(BaseSettings):
     temporal_tls_cert_file: Path | None = Field(None, validation_alias="TEMPORAL_TLS_CERT_FILE")
     temporal_tls_key_file: Path | None = Field(None, validation_alias="TEMPORAL_TLS_KEY_FILE")
     temporal_api_key: Token = Field(None, validation_alias="TEMPORAL_API_KEY")
-    temporal_ui: bool = False
+    temporal_ui: TemporalPages = False
     api_processes: int = Field(1, ge=1, le=64)
     worker_processes: int = Field(1, ge=1, le=64)
     secret_key: SecretStr | None = None
@@ -268,6 +269,11 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 def _temporal_complaint(settings: Settings) -> str | None:
     """Return a message if the settings of the connection to Temporal contradict each other."""
     known = ("temporal_tls_ca_file", "temporal_tls_cert_file", "temporal_tls_key_file")
+    if isinstance(settings.temporal_ui, str) and settings.temporal_address is None:
+        return (
+            f"{PREFIX}TEMPORAL_UI: an address is for a server of your own. Set TEMPORAL_ADDRESS=<host:port>"
+            " too, or give 1 for the pages of the built-in one."
+        )
     files = [field.upper() for field in known if getattr(settings, field) is not None]
     given = [*files, *(["TEMPORAL_API_KEY"] if settings.temporal_api_key else [])]
     if (given or settings.temporal_tls) and settings.temporal_address is None:

@@ -132,7 +132,7 @@ class Stack:
         self._tasks.append(asyncio.create_task(self._relay(self._fetch), name="relay"))
         address = self._settings.temporal_address
         if address is None:
-            pages, namespace = self._settings.temporal_ui, self._settings.temporal_namespace
+            pages, namespace = self._settings.temporal_ui is True, self._settings.temporal_namespace
             log = self._log("temporal")
             self._temporal = Temporal(self._data, log, self._report, namespace=namespace, pages=pages)
             address = self._temporal.reserve()
@@ -245,6 +245,8 @@ class Stack:
             "TEMPORAL_NAMESPACE": settings.temporal_namespace,
             "VEDETTE_PORT": str(settings.port),
         }
+        if self._temporal is not None and self._temporal.ui is not None:
+            environment["VEDETTE_TEMPORAL_UI"] = self._temporal.ui
         return self._child(name, command, environment=environment, stdin=stdin)
 
     def _child(

@@ -34,12 +34,13 @@ class Pages:
         with socket.socket() as listener:
             listener.bind((self.host, 0))
             self.port: int = listener.getsockname()[1]
-        self.url = ""
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._runner: web.AppRunner | None = None
         self._session: ClientSession | None = None
 
     async def start(self) -> None:
-        """Listen at a free port of 127.0.0.1; a later call keeps it."""
+        """Answer at the port of 127.0.0.1 that it holds."""
         if self._runner is not None:
             return
         self._session = ClientSession(auto_decompress=False, cookie_jar=DummyCookieJar())
@@ -47,8 +48,7 @@ class Pages:
         application.router.add_route("*", "/{path:.*}", self._forward)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await web.SockSite(self._runner, self._listener).start()
 
     async def stop(self) -> None:
         """Stop listening."""

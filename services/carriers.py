@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, timedelta
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 from temporalio.api.workflow.v1 import PendingActivityInfo
@@ -22,8 +23,13 @@ from temporal.starts import run_workflow_id
 _TIMEOUT = timedelta(seconds=2)
 
 
-async def describe_run(client: Client, run_id: UUID) -> dict[str, Any] | None:
+async def describe_run(client: Client, run_id: UUID, pages: str | None = None) -> dict[str, Any] | None:
     """Describe the workflow of a run, as fields of a `CarrierView`; None if Temporal has none.
+
+    Args:
+        client: of its namespace.
+        run_id: the run.
+        pages: the address of Temporal's web pages, if it is known.
 
     Raises:
         temporalio.service.RPCError: the server is unreachable.
@@ -41,6 +47,8 @@ async def describe_run(client: Client, run_id: UUID) -> dict[str, Any] | None:
     return {
         "workflow_id": handle.id,
         "workflow_status": found.status.name.lower() if found.status else None,
+        "workflow_url": pages
+        and f"{pages}/namespaces/{client.namespace}/workflows/{quote(handle.id, safe='')}",
         "history_length": found.history_length,
         "activities": [_activity(one) for one in activities],
         "progress": await _ask_progress(handle) if is_open else [],

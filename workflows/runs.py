@@ -237,7 +237,8 @@ class AutomationRun:
         return given, todo if isinstance(todo, Todo) and _is_possible(todo) else None
 
     async def _cancel(self) -> None:
-        await workflow.execute_activity(CANCEL_RUN, self._given, **policies.QUICK)
+        named = workflow.ActivityConfig(summary="cancel the run")
+        await workflow.execute_activity(CANCEL_RUN, self._given, **(policies.QUICK | named))
 
 
 def _is_possible(todo: Todo) -> bool:

@@ -32,7 +32,8 @@ async def get_run_carrier(
         return view
     try:
         with needs_engine():
-            found = await describe_run(services.temporal, run_id)
+            pages = services.settings.temporal_ui
+            found = await describe_run(services.temporal, run_id, pages if isinstance(pages, str) else None)
     except (RPCError, Unavailable) as error:
         if view.kind != "workflow":
             # The rows have everything but a workflow that is no longer needed.

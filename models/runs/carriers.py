@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, LiteralString
+from typing import Any, Literal, LiteralString
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from database import Connection
+from language.progress import read_progress
 from models.errors import NotFound
 from models.views import View
 
@@ -32,6 +33,13 @@ class PendingActivity(View):
     paused: bool = Field(description="Whether somebody has paused it in Temporal: it waits until unpaused.")
 
 
+class PendingTimer(View):
+    """A step, or an item of one, that goes on by itself at some time."""
+
+    step: str = Field(description="Which one, such as `approval`, or `each[3]` of a step with `for_each`.")
+    until: datetime = Field(description="When its delay, timeout or pause between two attempts ends.")
+
+
 class CarrierView(View):
     """The current carrier of a run."""
 
@@ -42,15 +50,22 @@ class CarrierView(View):
     beat_at: datetime | None = Field(default=None, description="Of a shift: when it last told that it lives.")
     workflow_id: str | None = Field(default=None, description="The id of the run's workflow in Temporal.")
     workflow_status: str | None = Field(default=None, description="Where that stands, as Temporal has it.")
+    workflow_url: str | None = Field(
+        default=None, description="Its page in Temporal, if the service was told where Temporal's pages are."
+    )
     history_length: int | None = Field(default=None, description="How many events its history has.")
     activities: list[PendingActivity] = Field(default=[], description="The calls that it has under way.")
+    timers: list[PendingTimer] = Field(
+        default=[], description="What the run waits for, whatever carries it; the next one first."
+    )
     progress: list[str] = Field(default=[], description="Its steps as far as they are, a line each.")
 
 
 _FIND: LiteralString = (
     "select coalesce(r.status, w.status) as run_status, " + SHOWN + " as kind, s.worker_id,"
-    " s.started_at as shift_since, s.beat_at from runs r left join run_work w on w.run_id = r.id"
-    " left join shifts s on s.id = w.carrier where r.account_id = %s and r.id = %s"
+    " s.started_at as shift_since, s.beat_at, w.progress as stored"
+    " from runs r left join run_work w on w.run_id = r.id left join shifts s on s.id = w.carrier"
+    " where r.account_id = %s and r.id = %s"
 )
 
 
@@ -64,4 +79,23 @@ async def get(connection: Connection, account_id: UUID, run_id: UUID) -> Carrier
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("run")
-    return CarrierView(**row)
+    return CarrierView(timers=_find_timers(row.pop("stored")), **row)
+
+
+def _find_timers(stored: Any) -> list[PendingTimer]:
+    """Return the waits in the progress of a run; none if another build wrote it."""
+    try:
+        steps = read_progress(stored).steps
+    except ValidationError:
+        return []
+    timers = [
+        PendingTimer(step=step_id, until=step.until)
+        for step_id, step in steps.items()
+        if step.until is not None and not step.at_work
+    ]
+    timers += [
+        PendingTimer(step=f"{step_id}[{item}]", until=wait.until)
+        for step_id, step in steps.items()
+        for item, wait in step.items.items()
+    ]
+    return sorted(timers, key=lambda timer: timer.until)

@@ -7,13 +7,14 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from aiohttp import web
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import PauseActivityRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 
 from database import Database
 from execution import workflow_watch
-from models.runs import own_runs
+from models.runs import carriers, own_runs
 from notifications import Notifier
 from services.carriers import describe_run
 from temporal.client import TASK_QUEUE
@@ -29,7 +30,7 @@ from tests.automations.engine import (
     waiting,
     webhook,
 )
-from tests.automations.own_runs import Handle, approval, begun, timers
+from tests.automations.own_runs import Handle, approval, begun, delay, timers
 from workflows.messages import LOOK
 
 pytestmark = pytest.mark.usefixtures("quick_watch")
@@ -107,6 +108,47 @@ async def test_a_call_that_was_paused_in_temporal_is_described_as_paused(
         return told is not None and [one.paused for one in told["activities"]] == [True]
 
     assert await until(is_paused)
+    await cancel(database, notifier, target.account_id, run_id)
+
+
+async def test_the_page_of_a_workflow_is_described_where_temporals_pages_are_known(
+    notifier: Notifier, client: Client, database: Database, new_target: NewTarget
+) -> None:
+    target = await new_target([approval()])
+    run_id, _ = await begun(notifier, client, database, target)
+    with_page = await describe_run(client, run_id, "https://pages.example")
+    without = await describe_run(client, run_id)
+    assert with_page and with_page["workflow_url"] == (
+        f"https://pages.example/namespaces/default/workflows/run%2F{run_id}"
+    )
+    assert without and without["workflow_url"] is None
+    await cancel(database, notifier, target.account_id, run_id)
+
+
+async def test_every_wait_of_a_run_is_a_timer_of_its_carrier(
+    notifier: Notifier, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint
+) -> None:
+    """A delay, an approval, and the pause of one item of two before its next attempt."""
+    receiver.answer = lambda request: web.Response(status=200 if request["path"] == "/ok" else 503)
+    each = webhook("{{ item }}", "each") | {"for_each": "trigger.urls"}
+    each["retry"] = {"max_attempts": 2, "initial_seconds": 60}
+    steps = [
+        delay(1800) | {"needs": []},
+        approval(900) | {"needs": []},
+        each | {"needs": []},
+    ]
+    target = await new_target(steps)
+    urls = [f"{receiver.url}/ok", f"{receiver.url}/fails"]
+    run_id, _ = await begun(notifier, client, database, target, {"urls": urls})
+
+    async def look() -> list[str] | None:
+        async with database.connection() as connection:
+            view = await carriers.get(connection, target.account_id, run_id)
+        told = [timer.step for timer in view.timers]
+        assert [timer.until for timer in view.timers] == sorted(timer.until for timer in view.timers)
+        return told if len(told) == 3 else None
+
+    assert await until(look) == ["each[1]", "approval", "wait"]
     await cancel(database, notifier, target.account_id, run_id)
 
 

@@ -24,6 +24,9 @@ TOKEN = "VEDETTE_METRICS_TOKEN"
         ("TEMPORAL_NAMESPACE", "a\nb", "'a\\nb' is no name: give 1 to 200"),
         ("VEDETTE_PUBLIC_URL", "https://a.example:99999", "give the address"),
         ("VEDETTE_PUBLIC_URL", "https://[::1", "give the address"),
+        ("VEDETTE_TEMPORAL_UI", "2", "give 0, 1, or the address of Temporal's pages"),
+        ("VEDETTE_TEMPORAL_UI", "127.0.0.1:8233", "give 0, 1, or the address of Temporal's pages"),
+        ("VEDETTE_TEMPORAL_UI", "http://127.0.0.1:8233", "an address is for a server of your own"),
         ("VEDETTE_CHAT_BASE_URL", "http://127.0.0.1:port/v1", "give the root of an OpenAI-compatible API"),
         (HIBP, "mirror.example.com", "no address of a server: give the root of its API"),
         (HIBP, "https://", "no address of a server: give the root of its API"),
@@ -65,3 +68,12 @@ def test_it_is_refused_in_one_line(name: str, value: str, told: str) -> None:
 )
 def test_it_is_taken_where_it_makes_sense(name: str, value: str) -> None:
     load({name: value})
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [("0", False), ("no", False), ("1", True), ("True", True), ("https://t.example/", "https://t.example")],
+)
+def test_temporals_pages_are_the_built_in_ones_or_have_an_address(value: str, read: bool | str) -> None:
+    settings = load({"VEDETTE_TEMPORAL_UI": value, "TEMPORAL_ADDRESS": "t.example:7233"})
+    assert settings.temporal_ui == read

@@ -12,7 +12,7 @@ import pytest
 
 from embedded.temporal import Temporal
 from tests.datasets import write_small_datasets
-from tests.embedded.in_flight import RUNS, Receiver, all_completed, begin
+from tests.embedded.in_flight import RUNS, Receiver, all_completed, begin, client
 from tests.stacks import StackProcess, alive, eventually, free_port
 
 pytestmark = pytest.mark.long
@@ -66,9 +66,25 @@ async def test_it_answers_on_the_port_it_is_given(subject: StackProcess, success
 async def test_it_shows_temporals_pages_when_asked_to(subject: StackProcess) -> None:
     pages = str(subject.record.temporal_ui)
     assert f"web pages at {pages}" in subject.said
-    async with httpx.AsyncClient(trust_env=False) as client:
-        assert (await client.get(pages)).status_code == 200
-        assert (await client.get(pages, headers={"Host": "attacker.example"})).status_code == 403
+    async with httpx.AsyncClient(trust_env=False) as browser:
+        assert (await browser.get(pages)).status_code == 200
+        assert (await browser.get(pages, headers={"Host": "attacker.example"})).status_code == 403
+
+
+async def test_what_carries_a_run_links_to_these_pages(subject: StackProcess) -> None:
+    async with client(subject) as api:
+        approval = {"id": "approval", "type": "wait", "config": {"timeout": 600}}
+        body = {"name": "Seen", "steps": [approval], "execution": "workflow"}
+        made = (await api.post("/api/workflows", json=body)).json()
+        run = (await api.post(f"/api/workflows/{made['id']}/run", json={"input": {}})).json()["run_id"]
+
+        async def is_linked() -> bool:
+            told = (await api.get(f"/api/workflows/runs/{run}/carrier")).json()
+            page = f"{subject.record.temporal_ui}/namespaces/default/workflows/run%2F{run}"
+            return (told["workflow_url"], [one["step"] for one in told["timers"]]) == (page, ["approval"])
+
+        await eventually(is_linked, 20, "its page in Temporal is linked")
+        await api.post(f"/api/workflows/runs/{run}/cancel")
 
 
 # Postgres last: that one API process is ready again does not say that the other is.
@@ -88,8 +104,8 @@ async def test_a_child_that_is_killed_comes_back_and_the_runs_finish(
 async def test_requests_wait_while_every_api_process_is_started_again(subject: StackProcess) -> None:
     for name in ("api", "api-2"):
         await subject.kill_child(name)
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-        assert (await client.get(f"{subject.url}/healthz")).status_code == 200
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
+        assert (await browser.get(f"{subject.url}/healthz")).status_code == 200
     await eventually(lambda: len(alive(subject.record.children)) == 5, 60, "all five run")
 
 
