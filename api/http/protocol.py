@@ -6,7 +6,7 @@ import asyncio
 import os
 
 import orjson
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from api.context import known_context
 from api.http.catalogue import ProblemReport, problem_body
@@ -27,12 +27,19 @@ class BoundedHttp(HttpToolsProtocol):
     The parser passes on whole headers only, without the position of a head in a segment. So both are counted:
     the bytes passed on, and the bytes since it last passed on anything that is not part of a head. The
     trailers after a chunked body count as a head of their own.
+
+    Pipelined requests are answered in order, also if an invalid one follows. uvicorn answers that at once,
+    and tells only the newest request that the client has left: those before it write to a closed connection.
     """
 
     _head_bytes = 0
     _bytes_since_end = 0
     _ended = False
     _in_head = False
+    _in_body = False
+    _running: RequestResponseCycle | None = None
+    # What is wrong with the request that is to be refused after those before it.
+    _refusal: str | None = None
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -44,14 +51,18 @@ class BoundedHttp(HttpToolsProtocol):
         """Stop waiting, and cancel a request without an answer; an answer that has begun ends by itself."""
         self._stop_waiting()
         super().connection_lost(exc)
-        if self.cycle and not self.cycle.response_started:
-            context = known_context(self.cycle.scope)
-            if context is not None:
-                context.end_unanswered()
+        self.pipeline.clear()
+        running = self._running
+        if running is None or running.response_complete:
+            return
+        running.disconnected = True
+        running.message_event.set()
+        if not running.response_started and (context := known_context(running.scope)) is not None:
+            context.end_unanswered()
 
     def data_received(self, data: bytes) -> None:
         """Process the data in pieces, so that a head exceeds the limit by at most one piece."""
-        while data and not self.transport.is_closing():
+        while data and self._refusal is None and not self.transport.is_closing():
             piece, data = data[:_PIECE_BYTES], data[_PIECE_BYTES:]
             self._ended = False
             super().data_received(piece)
@@ -80,8 +91,11 @@ class BoundedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """End the head of a request."""
         self._in_head, self._ended, self._head_bytes = False, True, 0
+        self._in_body = True
         self._stop_waiting()
         super().on_headers_complete()
+        if not self.pipeline:
+            self._running = self.cycle
 
     def on_chunk_header(self) -> None:
         """Start a part of a chunked body, or its trailers."""
@@ -94,8 +108,16 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End a request."""
-        self._ended = True
+        self._ended, self._in_body = True, False
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Continue with the next request; refuse an invalid one when it is the next."""
+        if self.pipeline:
+            self._running = self.pipeline[-1][0]
+        elif self._refusal is not None and not self.transport.is_closing():
+            self._refuse(self._refusal)
+        super().on_response_complete()
 
     def _count(self, size: int) -> None:
         self._head_bytes += size
@@ -103,10 +125,24 @@ class BoundedHttp(HttpToolsProtocol):
             raise HeadTooLong
 
     def send_400_response(self, msg: str) -> None:
-        """Answer an invalid request, and close the connection."""
+        """Answer an invalid request after those before it, and close the connection."""
         if self._head_bytes > MAX_HEAD_BYTES:  # uvicorn only knows that the parser stopped
             msg = _TOO_LONG
         self._stop_waiting()
+        if self._others_come_first():
+            self._refusal = msg
+        else:
+            self._refuse(msg)
+
+    def _others_come_first(self) -> bool:
+        """Return whether requests before the invalid one have no answer yet; unqueue the invalid one."""
+        if self._in_body:
+            if not self.pipeline:
+                return False
+            self.pipeline.popleft()
+        return self._running is not None and not self._running.response_complete
+
+    def _refuse(self, msg: str) -> None:
         request_id = os.urandom(12).hex()
         problem = ProblemReport(400, "bad_http", msg)
         document = problem_body(problem, self.app_state["address"], instance="", request_id=request_id)

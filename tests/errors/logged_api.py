@@ -8,6 +8,7 @@ from fastapi import APIRouter
 import logs
 import settings
 from api.app import create_app
+from api.http.protocol import BoundedHttp
 from api.http.strict_route import StrictRoute
 
 router = APIRouter(route_class=StrictRoute)
@@ -28,4 +29,6 @@ def main() -> None:
     logs.configure("api")
     app = create_app(settings.load())
     app.include_router(router)
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_config=None, access_log=False)
+    uvicorn.run(
+        app, host="127.0.0.1", port=int(sys.argv[1]), http=BoundedHttp, log_config=None, access_log=False
+    )

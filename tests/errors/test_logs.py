@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -147,3 +148,21 @@ for error in (asyncio.CancelledError(), psycopg.OperationalError("away"), ValueE
         ("Completing activity as failed", True),
         ("Failed deserializing, dropping the signal: a bug", False),
     ]
+
+
+@pytest.mark.parametrize("then", [b"nonsense\r\n\r\n", b""], ids=["an invalid one", "the end"])
+async def test_requests_in_a_row_before_the_end_of_a_connection_log_no_error(
+    logged: LoggedApi, then: bytes
+) -> None:
+    """While the first is answered, the connection closes: for the rest it is as if their client had gone."""
+    before = len(logged.lines())
+    row = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 3 + then
+    for _ in range(30):
+        reader, writer = await asyncio.open_connection(logged.http.base_url.host, logged.http.base_url.port)
+        writer.write(row)
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+    seen = await logged.http.get("/api/nothing")
+    await eventually(lambda: bool(logged.of(seen)), what="the log has what came later")
+    assert not [line for line in logged.lines()[before:] if line["level"] == "error"]

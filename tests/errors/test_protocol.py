@@ -104,6 +104,16 @@ async def test_a_head_that_is_too_long_is_refused_in_whatever_pieces_it_comes(
     assert b"too long" in answer and b" 200 " not in answer
 
 
+@pytest.mark.parametrize(
+    "invalid", [b"nonsense\r\n\r\n", POST + b"no size\r\n", GET + SPAM * (OVER // len(SPAM)) + b"\r\n"],
+    ids=["no request", "a broken body", "a long head"],
+)  # fmt: skip
+async def test_requests_before_an_invalid_one_are_answered_first(api: Api, invalid: bytes) -> None:
+    answer = await exchange(api, (GET + b"\r\n") * 3 + invalid)
+    assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"200", b"200", b"200", b"400"]
+    assert b'"bad_http"' in answer
+
+
 async def test_a_long_head_behind_other_requests_in_one_segment_is_refused(api: Api) -> None:
     answer = await exchange(api, (GET + b"\r\n") * 3 + GET + SPAM * (OVER // len(SPAM)) + b"\r\n")
     assert b"too long" in answer
