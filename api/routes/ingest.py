@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 import structlog
 from fastapi import APIRouter, Request, Response
 from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from api.deps import Services, ServicesDep, services_of
@@ -277,11 +278,32 @@ async def _form(request: StrictRequest, content_type: str) -> Any:
 
     try:
         if content_type == "multipart/form-data":
-            parser = MultiPartParser(request.headers, stream(), max_files=0, max_fields=_MAX_FIELDS)
+            parser = _WholeForm(request.headers, stream(), max_files=0, max_fields=_MAX_FIELDS)
             return _fields((await parser.parse()).multi_items())
     except MultiPartException as error:
         raise Invalid([FieldError("", "invalid_form", f"{error.message} {_TAKEN}")]) from None
     return await _parse_urlencoded(raw, charset)
+
+
+class _WholeForm(MultiPartParser):
+    """Starlette's parser, which takes what has come of a form that was cut, without its last field."""
+
+    _ended = False
+
+    def on_end(self) -> None:
+        """Note that the last boundary has come."""
+        self._ended = True
+
+    async def parse(self) -> FormData:
+        """Return the fields.
+
+        Raises:
+            MultiPartException: it is no form, or was cut.
+        """
+        fields = await super().parse()
+        if not self._ended:
+            raise MultiPartException("The form ends before its last boundary.")
+        return fields
 
 
 def _begins_as_json(raw: bytes) -> bool:

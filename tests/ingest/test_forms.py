@@ -82,6 +82,8 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
         MULTIPART, multipart(b"x", b'a"; filename="f'), "invalid_form",
     ),
     "no boundary": ("multipart/form-data", multipart(b"x"), "invalid_form"),
+    "a form that was cut in a value": (MULTIPART, multipart(b"x")[:-9], "invalid_form"),
+    "a form that was cut after a part": (MULTIPART, multipart(b"x").rpartition(b"--")[0], "invalid_form"),
     "garbage": (MULTIPART, b"garbage", "invalid_form"),
 }  # fmt: skip
 
