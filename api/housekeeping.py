@@ -1,16 +1,18 @@
-"""The background work of the API process: writing and summing counters, deleting expired rows."""
+"""The background work of the API process: writing counters and what is late, deleting expired rows."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import TypeAlias
 from uuid import UUID
 
 import psycopg
 
 import logs
-from database import Database
+from database import AWAY, Connection, Database
 from models import idempotency, limits
 from models.accounts import keys, known_addresses, sessions, sign_in_links
 from models.lookups import source_quotas
@@ -23,6 +25,9 @@ _CLEAN_SECONDS = 60.0
 
 _log = logs.get(__name__)
 
+Write: TypeAlias = Callable[[Connection], Awaitable[None]]
+"""A statement that may be repeated."""
+
 
 class Housekeeping:
     """Counts uses of keys in memory and writes them once a second, in one statement."""
@@ -30,6 +35,7 @@ class Housekeeping:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._uses: dict[UUID, tuple[int, datetime]] = {}
+        self._late: list[tuple[float, Write]] = []
         self._cleaned = self._rolled_up = time.monotonic()
         self._task: asyncio.Task[None] | None = None
 
@@ -49,6 +55,10 @@ class Housekeeping:
         count, _ = self._uses.get(key_id, (0, None))
         self._uses[key_id] = (count + 1, datetime.now(UTC))
 
+    def write_later(self, write: Write, seconds: float) -> None:
+        """Write what failed because the database was away, as soon as it is back within this time."""
+        self._late.append((time.monotonic() + seconds, write))
+
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
@@ -56,6 +66,7 @@ class Housekeeping:
 
     async def _turn(self) -> None:
         try:
+            await self._write_late()
             await self.flush()
             if time.monotonic() - self._rolled_up > _ROLL_UP_SECONDS:
                 self._rolled_up = time.monotonic()
@@ -65,6 +76,20 @@ class Housekeeping:
                 await self._clean()
         except psycopg.Error as error:
             _log.warning("housekeeping_failed", error=type(error).__name__, reason=str(error))
+
+    async def _write_late(self) -> None:
+        late, self._late = self._late, []
+        if not late:
+            return
+        try:
+            async with self._database.connection() as connection:
+                while late:
+                    await late[0][1](connection)
+                    del late[0]
+        except AWAY:
+            now = time.monotonic()
+            self._late += [(until, write) for until, write in late if until > now]
+            raise
 
     async def flush(self) -> None:
         """Write the counters now."""

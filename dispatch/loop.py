@@ -140,7 +140,11 @@ class DispatchLoop(ABC):
         def log_failure(task: asyncio.Task[None]) -> None:
             del self._starts[task]
             self._wake.set()
-            if not task.cancelled() and (error := task.exception()):
+            if task.cancelled() or (error := task.exception()) is None:
+                return
+            if isinstance(error, AWAY):
+                _log.warning("start_failed", id=name, error=repr(error))
+            else:
                 _log.error("start_failed", id=name, exc_info=error)
 
         task = asyncio.create_task(start, name=f"start {name}")

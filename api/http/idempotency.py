@@ -21,7 +21,7 @@ from api.context import context_of
 from api.deps import Services, caller_of, services_of
 from api.http.json_body import StrictRequest
 from api.problems import Problem
-from database import Connection
+from database import AWAY, Connection
 from models import idempotency
 from models.errors import DomainError
 from models.idempotency import Claim
@@ -163,12 +163,14 @@ async def answer_once(
 
 
 async def _write(services: Services, write: Callable[[Connection], Awaitable[None]]) -> None:
-    """Write the outcome of a claim; if that fails, its lease expires by itself."""
+    """Write the outcome of a claim. Without the database it is written later, while the lease lasts."""
     try:
         async with services.database.connection() as connection:
             await write(connection)
     except psycopg.Error as error:
         _log.warning("idempotency_answer_not_stored", error=type(error).__name__)
+        if isinstance(error, AWAY):
+            services.housekeeping.write_later(write, idempotency.LEASE_SECONDS)
 
 
 def _check(key: str) -> None:

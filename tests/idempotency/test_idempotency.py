@@ -26,6 +26,7 @@ from models.errors import Conflict, InsufficientCredits, NotFound, RateLimited, 
 from models.identifiers import new_id
 from settings import Rate, Settings
 from tests.api_server import Api, serving
+from tests.stacks import eventually
 
 CALLER = Annotated[Caller, require_scope("lookups")]
 ERRORS: dict[str, Exception] = {
@@ -274,6 +275,38 @@ async def test_a_process_that_dies_in_the_middle_blocks_nobody_for_ever_and_char
     again = await post(person.key, key, path="/api/pay")
     assert (again.json(), again.headers["idempotent-replayed"]) == (15, "true")
     assert (await person.key.get("/api/credits")).json()["used"] == 5
+
+
+@pytest.mark.parametrize("fail", [None, "500"], ids=["stored", "released"])
+async def test_what_could_not_be_written_without_the_database_is_written_soon_after(
+    client: httpx.AsyncClient, database: Database, fail: str | None
+) -> None:
+    """A repeat within seconds is not told that the first request is still at work."""
+    key = str(uuid4())
+    gate.open.clear()
+    first = asyncio.create_task(post(client, key, fail=fail))
+    await asyncio.wait_for(gate.started.wait(), 5)
+    async with database.transaction() as holding:
+        await holding.execute("select 1 from idempotency_keys where key = %s for update", (key,))
+        gate.open.set()
+        await eventually(lambda: end_waiting_session(database), what="its write waits, and its session ends")
+        assert (await first).status_code == (500 if fail else 202)
+
+    async def is_done() -> bool:
+        return (await post(client, key, fail=fail)).status_code != 409
+
+    await eventually(is_done, what="a repeat is answered")
+    assert gate.done["a"] == (1 if fail is None else 2)
+
+
+async def end_waiting_session(database: Database) -> bool:
+    """Return whether a session of the API waited for a lock, and was ended as by a crash."""
+    async with database.connection() as connection:
+        cursor = await connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'"
+            " and datname = current_database() and application_name = 'vedette-api'"
+        )
+        return await cursor.fetchone() is not None
 
 
 async def test_answers_are_sealed_where_they_are_kept(client: httpx.AsyncClient, database: Database) -> None:
