@@ -14,6 +14,7 @@ from fastapi.openapi.models import HTTPBearer as BearerScheme
 from fastapi.security.base import SecurityBase
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 from temporalio.client import Client
 
 from api.auth import cookies
@@ -118,7 +119,11 @@ EndsWithClient = Depends(_end_with_client)
 
 
 def _known_form(value: Any) -> UUID:
-    return value if isinstance(value, UUID) else parse_id(str(value)) or _NOBODYS
+    if isinstance(value, UUID):
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("wrong_type", "Must be a string.")
+    return parse_id(value) or _NOBODYS
 
 
 _NOBODYS = UUID(int=0)

@@ -50,10 +50,19 @@ def parse_json(raw: bytes) -> JSON:
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
+        _check_encoding(raw)
         raise _refusal("invalid_json", f"The body is not JSON: {error.msg} at byte {error.pos}.") from None
     if b"u0000" in raw and _NUL.search(raw):
         raise _refusal("invalid_text", "Text may not contain NUL characters.")
     return value
+
+
+def _check_encoding(raw: bytes) -> None:
+    """Refuse bytes that are not UTF-8, whose place orjson does not tell."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        raise _refusal("invalid_json", f"The body is not UTF-8: byte {error.start} is wrong.") from None
 
 
 def _check_integers(outside_strings: bytes) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, ClassVar, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, TypeVar, cast, get_args
 
 from pydantic import (
+    AwareDatetime,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     PlainValidator,
     ValidationError,
@@ -22,6 +25,17 @@ from models.errors import FieldError, Invalid
 
 _MOST_UNKNOWN = 100
 _STANDARD: frozenset[str] = frozenset(get_args(ErrorType))
+
+
+def _refuse_number(given: Any) -> Any:
+    # It would be seconds since 1970, or milliseconds.
+    if not isinstance(given, str) or not re.match(r"\d{4}-", given):
+        raise PydanticCustomError("wrong_type", "Must be a time in ISO 8601.")
+    return given
+
+
+Moment = Annotated[AwareDatetime, BeforeValidator(_refuse_number)]
+"""A time in a body, with its zone."""
 
 
 class Body(BaseModel):

@@ -97,6 +97,9 @@ class _Arguments(FuncMetadata):
     def _parse_argument(self, name: str, value: Any) -> Any:
         field = self.arg_model.model_fields.get(name)
         expected: Any = str if field is None else field.annotation
+        if isinstance(value, bool) and expected in (int, float, int | None, float | None):
+            # Pydantic takes true for 1. A text that is no number is refused, by the name of the argument.
+            return str(value)
         if not isinstance(value, str) or expected in (str, str | None):
             return value
         try:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from api.deps import Caller, Id, ServicesDep, require_scope
@@ -14,7 +14,7 @@ from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.idempotency import Idempotent
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
-from api.http.validation import Body
+from api.http.validation import Body, Moment
 from models.events.events import QUEUED_CHANNEL
 from models.webhooks import deliveries, resending
 from models.webhooks.deliveries import DeliveryDetail, DeliveryQuery, DeliveryStatus, DeliveryView
@@ -50,8 +50,8 @@ class Recovery(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"since": "2026-11-01T00:00:00Z"}]})
 
-    since: Annotated[AwareDatetime, AfterValidator(_is_past)] = Field(description="From then on.")
-    until: Annotated[AwareDatetime, AfterValidator(_is_later)] | None = Field(
+    since: Annotated[Moment, AfterValidator(_is_past)] = Field(description="From then on.")
+    until: Annotated[Moment, AfterValidator(_is_later)] | None = Field(
         None, description="And before this; by default there is no bound."
     )
 

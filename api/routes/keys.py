@@ -7,12 +7,12 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from api.deps import Caller, Id, ServicesDep, actor, require_scope
 from api.http.openapi import problems
 from api.http.strict_route import StrictRoute
-from api.http.validation import Body
+from api.http.validation import Body, Moment
 from models.accounts import keys
 from models.accounts.keys import Bounds, Key, Scope
 from models.errors import Forbidden
@@ -37,7 +37,7 @@ class NewKey(Body):
     scopes: list[Scope] | None = Field(
         None, min_length=1, max_length=20, description="By default all but `keys`."
     )
-    expires_at: AwareDatetime | None = Field(
+    expires_at: Moment | None = Field(
         None,
         description="By default never; when a key creates it, at most and by default when that one ends.",
     )

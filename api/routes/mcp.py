@@ -112,7 +112,14 @@ async def call_mcp(
     message = parse_json(body)
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise Invalid([FieldError("", "wrong_type", "Send one JSON-RPC 2.0 message: an object.")])
+    # The SDK takes a request with such an id for a notification, which has no answer.
+    if "id" in message and not _is_id(message["id"]):
+        raise Invalid([FieldError("/id", "wrong_type", "Must be a string or an integer.")])
     return _Handed(services.mcp, body, services.locks.hold(("mcp", caller.account_id)))
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _check_origin(request: Request, settings: Settings) -> None:

@@ -69,6 +69,15 @@ def test_what_is_not_strict_json_is_refused_with_its_code(raw: bytes) -> None:
     assert (refusal.value.status_code, refusal.value.code) == (400, REFUSED[raw])
 
 
+@pytest.mark.parametrize(
+    ("raw", "place"), [(b'{"name":"ab\xff"}', 11), (b'"\xc3\xa9\xed\xa0\x80"', 3), (b"\xff\xfe1\0", 0)]
+)
+def test_a_byte_that_is_not_utf_8_is_named(raw: bytes, place: int) -> None:
+    with pytest.raises(Problem) as refusal:
+        parse_json(raw)
+    assert refusal.value.detail == f"The body is not UTF-8: byte {place} is wrong."
+
+
 @pytest.mark.parametrize("raw", ACCEPTED, ids=lambda raw: repr(raw[:30]))
 def test_what_is_strict_json_is_parsed(raw: bytes) -> None:
     assert parse_json(raw) == ACCEPTED[raw]

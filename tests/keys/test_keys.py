@@ -13,7 +13,7 @@ import pytest
 from database import Database
 from models.accounts import keys
 from settings import Settings
-from tests.api_server import Api, running
+from tests.api_server import Api, Person, running
 from tests.stacks import eventually
 
 REVOKE_SILENTLY = "update keys set revoked_at = now() where account_id = %s"
@@ -340,3 +340,10 @@ async def test_an_account_has_at_most_a_thousand_keys(api: Api, database: Databa
         )
     response = await person.session.post("/api/keys", json={"name": "one more"})
     assert (response.status_code, response.json()["code"]) == (409, "too_many_keys")
+
+
+@pytest.mark.parametrize("number", [99999999999999, "5", 1.5, True])
+async def test_a_number_is_no_time_for_a_key_to_end(person: Person, number: Any) -> None:
+    response = await person.session.post("/api/keys", json={"name": "n", "expires_at": number})
+    [error] = response.json()["errors"]
+    assert (response.status_code, error["pointer"], error["code"]) == (400, "/expires_at", "wrong_type")

@@ -148,3 +148,18 @@ async def test_many_clients_at_once_get_their_own_answers(api: Api) -> None:
         return (await Agent(api.url, person.secret).call("get_credits"))["balance"]
 
     assert await asyncio.gather(*map(balance, persons)) == list(range(10))
+
+
+@pytest.mark.parametrize("id", [1.5, True, None, [1], {}])
+async def test_a_request_whose_id_is_none_is_refused_not_left_without_an_answer(
+    api: Api, person: Person, id: Any
+) -> None:
+    http = await api.client(Authorization=f"Bearer {person.secret}", **ACCEPTED)
+    response = await http.post("/mcp", json=LIST | {"id": id})
+    [error] = response.json()["errors"]
+    assert (response.status_code, error["pointer"], error["code"]) == (400, "/id", "wrong_type")
+
+
+async def test_a_boolean_is_no_number(api: Api, person: Person) -> None:
+    agent = Agent(api.url, person.secret)
+    assert "- limit: " in await agent.refused("list_workflows", limit=True)

@@ -197,6 +197,12 @@ class TestWhatIsRefused:
     async def test_a_body_that_is_no_object_is_refused(self, person: Person, body: Any) -> None:
         assert found(await person.key.post(PATH, json=body)) == [("", "wrong_type")]
 
+    @pytest.mark.parametrize("id", [5, True, None, [], {}])
+    @pytest.mark.parametrize(("method", "path"), [("PUT", ""), ("DELETE", ""), ("POST", "/test")])
+    async def test_what_is_no_text_is_no_id(self, person: Person, method: str, path: str, id: Any) -> None:
+        response = await person.key.request(method, PATH + path, json={"id": id})
+        assert found(response) == [("/id", "wrong_type")]
+
     async def test_a_forbidden_address_names_the_setting_that_opens_it(self, person: Person) -> None:
         response = await person.key.post(PATH, json={**WANTED, "url": "http://10.0.0.1/"})
         assert "VEDETTE_ALLOW_PRIVATE_NETWORKS" in response.json()["detail"]
