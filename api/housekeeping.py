@@ -86,7 +86,7 @@ class Housekeeping:
                 while late:
                     await late[0][1](connection)
                     del late[0]
-        except AWAY:
+        except (*AWAY, asyncio.CancelledError):
             now = time.monotonic()
             self._late += [(until, write) for until, write in late if until > now]
             raise

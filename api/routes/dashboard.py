@@ -149,8 +149,8 @@ async def sign_out(request: Request, caller: SessionCaller, services: ServicesDe
     return response
 
 
-@router.api_route("", methods=["GET", "HEAD"], response_class=Response)
-@router.api_route("/{page:path}", methods=["GET", "HEAD"], response_class=Response)
+@router.get("", response_class=Response)
+@router.get("/{page:path}", response_class=Response)
 async def get_shell(request: Request, page: str = "") -> Response:
     """Get the shell that all pages have; its script shows the page that the address names."""
     return readable(request, _read_file("index.html"), "text/html; charset=utf-8", _HEADERS)

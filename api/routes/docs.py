@@ -63,19 +63,19 @@ def _answer_file(request: Request, file: Path) -> Response:
     return readable(request, file.read_bytes(), media_type, _SITE)
 
 
-@router.api_route("/openapi.json", methods=["GET", "HEAD"], response_class=Response)
+@router.get("/openapi.json", response_class=Response)
 async def get_openapi(request: Request) -> Response:
     """Get the OpenAPI document."""
     return readable(request, await derived_of(request).get("openapi.json", orjson.dumps), "application/json")
 
 
-@router.api_route("/docs", methods=["GET", "HEAD"], response_class=Response)
+@router.get("/docs", response_class=Response)
 async def lead_to_first_page() -> Response:
     """Lead to the first page, whose links are relative to `/docs/`."""
     return Response(status_code=307, headers={"Location": "/docs/"})
 
 
-@router.api_route("/docs/api", methods=["GET", "HEAD"], response_class=HTMLResponse)
+@router.get("/docs/api", response_class=HTMLResponse)
 async def try_api() -> Response:
     """Show every operation, for reading and trying."""
     return HTMLResponse(try_page(), headers=_TRY)
@@ -105,7 +105,7 @@ async def get_reference_of(tag: str, request: Request) -> Response:
     return readable(request, made, "text/html", _READ)
 
 
-@router.api_route("/docs/{name:path}", methods=["GET", "HEAD"], response_class=Response)
+@router.get("/docs/{name:path}", response_class=Response)
 async def get_page_or_file(name: str, request: Request) -> Response:
     """Get a file of the site; a page's name without an ending leads to the page."""
     site = documentation_site()
