@@ -101,6 +101,8 @@ async def unfold(page: Page) -> None:
 
 
 STATES: dict[str, tuple[str, Callable[[Page], Awaitable[None]] | None]] = {
+    # First: a password that was given five minutes ago has to be given again.
+    "made key": ("/account", make_key),
     **{name or "/home": (name, None) for name in PAGES},
     "filtered runs": ("/runs?status=failed&since=2026-01-01T00:00:00Z&step=alarm", None),
     "refused filter": ("/runs?colour=red", None),
@@ -121,7 +123,6 @@ STATES: dict[str, tuple[str, Callable[[Page], Awaitable[None]] | None]] = {
     "all targets of a monitor": ("/monitors/{monitor}?all=yes", unfold),
     "answer of a lookup": ("/lookup", look_up),
     "new key": ("/account", pressing("Create a key")),
-    "made key": ("/account", make_key),
     "password": ("/account", ask_for_the_password),
 }  # fmt: skip
 
