@@ -56,6 +56,7 @@ class Pages:
             await self._runner.cleanup()
             await self._session.close()
             self._runner = None
+        self._listener.close()
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         ours = {self.url, self.url.replace("127.0.0.1", "localhost")}

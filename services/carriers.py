@@ -48,11 +48,15 @@ async def describe_run(client: Client, run_id: UUID, pages: str | None = None) -
         "workflow_id": handle.id,
         "workflow_status": found.status.name.lower() if found.status else None,
         "workflow_url": pages
-        and f"{pages}/namespaces/{client.namespace}/workflows/{quote(handle.id, safe='')}",
+        and f"{pages}/namespaces/{_quote(client.namespace)}/workflows/{_quote(handle.id)}",
         "history_length": found.history_length,
         "activities": [_activity(one) for one in activities],
         "progress": await _ask_progress(handle) if is_open else [],
     }
+
+
+def _quote(part: str) -> str:
+    return quote(part, safe="")
 
 
 async def _ask_progress(handle: WorkflowHandle[Any, Any]) -> list[str]:

@@ -157,7 +157,15 @@ async def test_405_names_all_methods_of_the_path(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/healthz", "/", "/api/keys", "/errors/not_found", "/app/runs", "/api/keys/x"]
+    "path",
+    [
+        "/healthz",
+        "/",
+        "/api/keys",
+        "/errors/not_found",
+        "/app/runs",
+        "/docs/workflows.md",
+    ],
 )
 async def test_head_is_answered_like_get_without_the_body(api: Api, path: str) -> None:
     person = await api.person()
