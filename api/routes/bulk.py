@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 
 from api.auth.credentials import NO_CREDENTIAL, find_credential
 from api.deps import Caller, Services, ServicesDep, require_scope
+from api.http.accept import choose_media_type
 from api.http.idempotency import Idempotent, NotIdempotent, claim_of, refuse_key
 from api.http.limits import limit_requests
 from api.http.openapi import problems
@@ -95,25 +96,16 @@ class Emails(Body):
     )
 
 
-def _choose_media_type(request: Request, *known: str) -> str:
-    """Return the first known media type in the client's Accept header; by default the first known one."""
-    for accepted in ",".join(request.headers.getlist("accept")).split(","):
-        media_type = accepted.partition(";")[0].strip().lower()
-        if media_type in known:
-            return media_type
-    return known[0]
-
-
 async def _search_form(request: Request) -> Form | None:
     """Return the form of the stream; None for one JSON document."""
-    if _choose_media_type(request, _JSON, EVENTS) == _JSON:
+    if choose_media_type(request, _JSON, EVENTS) == _JSON:
         return None
     await refuse_key(request.headers.get("idempotency-key"))
     return SEARCHES
 
 
 async def _profile_form(request: Request) -> Form:
-    media_type = _choose_media_type(request, EVENTS, *LINES)
+    media_type = choose_media_type(request, EVENTS, *LINES)
     return PROFILES if media_type == EVENTS else json_lines(media_type)
 
 

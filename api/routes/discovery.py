@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field
 
 from api import versions
 from api.deps import services_of
+from api.http.accept import choose_media_type
 from api.http.openapi import problems
 from api.http.pages import derived_of, readable
 from api.http.strict_route import StrictRoute
@@ -140,7 +141,7 @@ async def get_index(request: Request) -> Response:
         health=f"{address}/readyz",
     )
     headers = {"Link": _LINKS, "Vary": "Accept"}
-    if "text/html" not in request.headers.get("accept", ""):
+    if choose_media_type(request, "application/json", "text/html") != "text/html":
         return Response(index.model_dump_json(), media_type="application/json", headers=headers)
     return Response(status_code=303, headers={**headers, "Location": "/app", "Cache-Control": "no-store"})
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
+from api.http.accept import choose_media_type
 from api.http.catalogue import CATALOGUE, Entry, Place, example_of
 from api.http.strict_route import StrictRoute
 from models.errors import NotFound
@@ -90,8 +91,7 @@ async def get_error_page(code: str, request: Request) -> Response:
     if entry is None:
         raise NotFound("error code")
     page = _page(entry, request.state.address)
-    wanted = re.search("text/html|text/markdown|application/json", request.headers.get("accept", ""))
-    media_type = wanted[0] if wanted else "text/html"
+    media_type = choose_media_type(request, "text/html", "text/markdown", "application/json")
     if media_type == "application/json":
         content = page.model_dump_json()
     elif media_type == "text/markdown":

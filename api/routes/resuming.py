@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from api.deps import Services, ServicesDep
 from api.http import limits
+from api.http.accept import choose_media_type
 from api.http.errors import status_of
 from api.http.json_body import StrictRequest, parse_json
 from api.http.openapi import problems
@@ -204,8 +204,8 @@ async def _resume(services: Services, place: StepPosition, waiting: ResumableSte
 
 
 def _wants_page(request: Request) -> bool:
-    wanted = re.search("text/html|application/(problem\\+)?json", request.headers.get("accept", ""))
-    return wanted is None or wanted[0] == "text/html"
+    page = "text/html"
+    return choose_media_type(request, page, "application/json", "application/problem+json") == page
 
 
 def _form_page(waiting: ResumableStep, prompt: Prompt | None, answer: Answer, action: str) -> Response:
