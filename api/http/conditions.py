@@ -26,5 +26,6 @@ def expected_version(if_match: str | None) -> int | None:
         return None
     match = _ETAG.fullmatch(if_match)
     if match is None:
-        raise Invalid([FieldError("", "invalid_etag", 'If-Match takes an ETag such as "v3".')])
+        message = 'If-Match takes one ETag, such as "v3", or *.'
+        raise Invalid([FieldError("", "invalid_etag", message, parameter="If-Match")])
     return int(match[1])

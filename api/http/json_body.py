@@ -29,12 +29,14 @@ BODY_SECONDS = 60.0
 
 # An odd number of backslashes makes the escape of a NUL; an even one is a backslash and the text u0000.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_NUL_ESCAPE = rb"\u0000"
 # An integer of fewer digits fits in 64 bits. Digits are replaced by zeros, because a fixed text is found
 # quickly.
 _TO_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _MANY_DIGITS = b"0" * 19
 _TO_COMMAS = bytes.maketrans(b"[]{}: \t\r\n", b",,,,,,,,,")
 _INTEGER = re.compile(rb"-?[0-9]+")
+_BEFORE_VALUES = frozenset([b"", *(bytes([byte]) for byte in b"[:, \t\r\n")])
 
 
 def parse_json(raw: bytes) -> JSON:
@@ -46,14 +48,15 @@ def parse_json(raw: bytes) -> JSON:
     if is_too_deep(raw):
         raise _refusal("too_deep", f"Arrays and objects may be nested {MAX_DEPTH} deep at most.")
     if _MANY_DIGITS in raw.translate(_TO_ZEROS):
-        _check_integers(outside_strings(without_escapes(raw)))
+        _check_integers(raw)
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         _check_encoding(raw)
         raise _refusal("invalid_json", f"The body is not JSON: {error.msg} at byte {error.pos}.") from None
-    if b"u0000" in raw and _NUL.search(raw):
-        raise _refusal("invalid_text", "Text may not contain NUL characters.")
+    if b"u0000" in raw and (nul := _NUL.search(raw)):
+        message = f"Text may not contain NUL characters: one is at byte {nul.end() - len(_NUL_ESCAPE)}."
+        raise _refusal("invalid_text", message)
     return value
 
 
@@ -65,14 +68,18 @@ def _check_encoding(raw: bytes) -> None:
         raise _refusal("invalid_json", f"The body is not UTF-8: byte {error.start} is wrong.") from None
 
 
-def _check_integers(outside_strings: bytes) -> None:
-    if _MANY_DIGITS not in outside_strings.translate(_TO_ZEROS):
+def _check_integers(raw: bytes) -> None:
+    outside = outside_strings(without_escapes(raw))
+    if _MANY_DIGITS not in outside.translate(_TO_ZEROS):
         return
-    for text in outside_strings.translate(_TO_COMMAS).split(b","):
+    for text in outside.translate(_TO_COMMAS).split(b","):
         if len(text) < 20 or not _INTEGER.fullmatch(text):  # 19 digits fit without a sign
             continue
         if len(text) > 20 or not -(2**63) <= int(text) < 2**64:
-            raise _refusal("number_out_of_range", "Integers must fit in 64 bits.")
+            at = raw.find(text)
+            # The same digits may be a part of a string before it.
+            place = f": the one at byte {at} does not" if raw[at - 1 : at] in _BEFORE_VALUES else ""
+            raise _refusal("number_out_of_range", f"Integers must fit in 64 bits{place}.")
 
 
 def _refusal(code: str, message: str) -> Problem:

@@ -78,6 +78,27 @@ def test_a_byte_that_is_not_utf_8_is_named(raw: bytes, place: int) -> None:
     assert refusal.value.detail == f"The body is not UTF-8: byte {place} is wrong."
 
 
+@pytest.mark.parametrize(
+    ("raw", "place"),
+    [
+        (b'{"name": "ab\\u0000"}', 12),
+        (b'"\\\\\\u0000"', 3),
+        (b"[1, -9223372036854775809]", 4),
+        (b'{"a":\n18446744073709551616}', 6),
+        (b"9" * 30, 0),
+    ],
+)
+def test_what_can_not_be_stored_is_named_by_its_place(raw: bytes, place: int) -> None:
+    with pytest.raises(Problem, match=f"at byte {place}\\b"):
+        parse_json(raw)
+
+
+def test_no_place_is_named_that_may_be_in_a_string() -> None:
+    with pytest.raises(Problem) as refusal:
+        parse_json(b'["x18446744073709551616", 18446744073709551616]')
+    assert refusal.value.detail == "Integers must fit in 64 bits."
+
+
 @pytest.mark.parametrize("raw", ACCEPTED, ids=lambda raw: repr(raw[:30]))
 def test_what_is_strict_json_is_parsed(raw: bytes) -> None:
     assert parse_json(raw) == ACCEPTED[raw]
