@@ -9,11 +9,12 @@ from uuid import UUID
 
 from fastapi import Query
 
+from api.http.query import Digits
 from models.errors import FieldError, Invalid
 
-Limit = Annotated[int, Query(ge=1, le=100, description="How many to give at most.")]
-Page = Annotated[int, Query(ge=1, le=100_000, description="The number of the page, from 1.")]
-Offset = Annotated[int, Query(ge=0, le=1_000_000, description="How many to leave out.")]
+Limit = Annotated[int, Query(ge=1, le=100, description="How many to give at most."), Digits]
+Page = Annotated[int, Query(ge=1, le=100_000, description="The number of the page, from 1."), Digits]
+Offset = Annotated[int, Query(ge=0, le=1_000_000, description="How many to leave out."), Digits]
 Cursor = Annotated[
     str | None, Query(description="`next_cursor` of the page before; without it, the first page.")
 ]

@@ -1,11 +1,15 @@
-"""Unknown query parameters, which are refused so that a typing error is not silently ignored."""
+"""Query parameters: strict numbers, and unknown names, which are refused so that none is silently ignored."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from itertools import islice
+from typing import Any
 
 from fastapi.dependencies.models import Dependant
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from language.findings import suggestion
 from models.errors import FieldError
@@ -13,6 +17,18 @@ from models.errors import FieldError
 # The query of an event is data, and readers of messages append their own parameters to links.
 _OPEN = ("/api/workflows/ingest/", "/api/workflows/resume/")
 _MOST_NAMED, _LONGEST_NAME = 20, 100
+_DIGITS = re.compile("-?[0-9]+")
+
+
+def _refuse_other_spellings(given: Any) -> Any:
+    # Pydantic would read 1_0 and 10.0 as 10.
+    if isinstance(given, str) and not _DIGITS.fullmatch(given):
+        raise PydanticCustomError("wrong_type", "Must be an integer.")
+    return given
+
+
+Digits = BeforeValidator(_refuse_other_spellings)
+"""Reads an integer of a query. It stands after `Query(…)`, so that its bounds are those of an integer."""
 
 
 def is_checked(path: str) -> bool:

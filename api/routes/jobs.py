@@ -16,6 +16,7 @@ from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
 from api.http.idempotency import Idempotent, claim_of
 from api.http.limits import limit_requests
 from api.http.openapi import problems
+from api.http.query import Digits
 from api.http.streaming import json_array, json_lines
 from api.http.strict_route import StrictRoute
 from api.schemas.job_bodies import MAX_JSON_BYTES, MAX_TARGETS, Given, request_body
@@ -146,9 +147,13 @@ async def download_job_results(
     services: ServicesDep,
     format: Annotated[Format, Query(description="What the file is.")] = "csv",
     limit: Annotated[
-        int | None, Query(ge=1, le=MAX_TARGETS, description="How many rows to give at most; all without it.")
+        int | None,
+        Query(ge=1, le=MAX_TARGETS, description="How many rows to give at most; all without it."),
+        Digits,
     ] = None,
-    offset: Annotated[int, Query(ge=0, le=MAX_TARGETS, description="How many rows to leave out.")] = 0,
+    offset: Annotated[
+        int, Query(ge=0, le=MAX_TARGETS, description="How many rows to leave out."), Digits
+    ] = 0,
 ) -> Response:
     """Get the rows in their order: the given columns, `error`, `partial`, and the found fields.
 

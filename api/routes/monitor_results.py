@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 from api.account_stream import AccountStream
 from api.deps import Caller, Id, Services, ServicesDep, require_scope
 from api.http.cursors import Cursor, Limit, cursor_of_id, id_of
+from api.http.query import Digits
 from api.http.streaming import json_array
 from api.http.strict_route import StrictRoute
 from models.monitors import monitors, results, runs
@@ -66,8 +67,10 @@ class ResultQuery:
 
 async def read_query(
     changes_only: ChangesOnly = False,
-    limit: Annotated[int | None, Query(ge=1, le=100, description="How many to give at most.")] = None,
-    offset: Annotated[int | None, Query(ge=0, le=1_000_000, description="How many to leave out.")] = None,
+    limit: Annotated[int | None, Query(ge=1, le=100, description="How many to give at most."), Digits] = None,
+    offset: Annotated[
+        int | None, Query(ge=0, le=1_000_000, description="How many to leave out."), Digits
+    ] = None,
 ) -> ResultQuery:
     """Return the query of the results of a run."""
     return ResultQuery(changes_only, limit, offset)

@@ -18,6 +18,7 @@ from api.http.cursors import cursor_of_id
 from api.http.idempotency import Idempotent, claim_of
 from api.http.large_answers import LargeAnswer, read_run, turn_of
 from api.http.openapi import problems
+from api.http.query import Digits
 from api.http.strict_route import StrictRoute
 from api.http.validation import Body
 from api.schemas.accepted_runs import (
@@ -52,6 +53,7 @@ Author = Annotated[Caller, require_scope("workflows")]
 Wait = Annotated[
     int | None,
     Query(ge=1, le=30, description="How many seconds to wait for the run's end; without it, none."),
+    Digits,
 ]
 
 
@@ -124,7 +126,7 @@ async def get_run(
     caller: Author,
     services: ServicesDep,
     max_bytes: Annotated[
-        int, Query(ge=0, le=ROOM, description="How many bytes of inputs and outputs to give at most.")
+        int, Query(ge=0, le=ROOM, description="How many bytes of inputs and outputs to give at most."), Digits
     ] = ROOM,
 ) -> Response:
     """Get the run: live while it is in progress, then as it ended.

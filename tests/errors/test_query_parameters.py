@@ -128,3 +128,23 @@ async def test_a_nul_character_is_refused_with_the_name_of_its_parameter(person:
     assert problem(refused) == (400, "invalid_input")
     [error] = refused.json()["errors"]
     assert error["parameter"] == name
+
+
+def _is_integer(parameter: dict[str, Any]) -> bool:
+    schema = parameter["schema"]
+    return "integer" in [one.get("type") for one in schema.get("anyOf", [schema])]
+
+
+INTEGERS = [
+    (name, parameter["name"])
+    for name, operation in OPERATIONS
+    for parameter in parameters(operation)
+    if _is_integer(parameter)
+]
+
+
+@pytest.mark.parametrize("value", ["1_0", "10.0", "+10", "1e1", "\u0661"])
+async def test_an_integer_is_read_in_digits_only(person: Person, value: str) -> None:
+    assert len(INTEGERS) > 20
+    for name, parameter in INTEGERS:
+        assert (parameter, "wrong_type") in await codes(person, name, {parameter: value}), name
