@@ -113,6 +113,9 @@ def _parse_url(url: str, allowed: tuple[IPv4Network | IPv6Network, ...]) -> URL:
     address = _literal(host)
     if address is not None:
         _check_address(address, allowed)
+        if not _is_address(host):
+            # It would be stored, and each call would fail: the client refuses these spellings, too.
+            raise InvalidRequest("Write the host's address in its usual form, such as 93.184.215.14.")
     elif not _NAME.fullmatch(host) or ".." in host:
         raise InvalidRequest("The URL's host is neither a name nor an address.")
     return parsed
@@ -265,11 +268,17 @@ def _address(host: str) -> Address:
 def _literal(host: str) -> Address | None:
     """Return the address that `host` spells, in any spelling that the C library's `inet_aton` accepts."""
     host = host.rstrip(".")
-    try:
+    if _is_address(host):
         return _address(host)
-    except ValueError:
-        pass
     try:
         return IPv4Address(socket.inet_aton(host))
     except OSError:
         return None
+
+
+def _is_address(host: str) -> bool:
+    try:
+        _address(host)
+    except ValueError:
+        return False
+    return True

@@ -92,6 +92,13 @@ def test_every_spelling_of_a_forbidden_address_is_refused_when_it_is_set(host: s
     assert refusal.code == "forbidden_address"
 
 
+@pytest.mark.parametrize("host", ["134744072", "8.8.2056", "0x8.8.8.8", "010.8.8.8", "8.8.8.8.", "127.1"])
+def test_an_address_in_an_unusual_spelling_is_refused_also_if_it_may_be_called(host: str) -> None:
+    refusal = check_url(f"https://{host}/hook", [ip_network("127.0.0.0/8")])
+    assert refusal is not None
+    assert (refusal.code, "usual form" in refusal.message) == ("invalid_url", True)
+
+
 def test_the_refusal_names_the_setting_that_opens_the_address_and_not_the_address() -> None:
     refusal = check_url("http://10.0.0.1/")
     assert refusal is not None
