@@ -15,10 +15,15 @@ MAX_HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 30.0
 _PIECE_BYTES = 16 * 1024
 _TOO_LONG = "The request line and headers are too long."
+_UNKNOWN_CODING = "The only transfer coding of a body is chunked."
 
 
 class HeadTooLong(Exception):
     """A request's line and headers, or its trailers, exceed the limit."""
+
+
+class UnknownCoding(Exception):
+    """A body has a transfer coding beside `chunked`, which the parser would ignore."""
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -40,6 +45,7 @@ class BoundedHttp(HttpToolsProtocol):
     _running: RequestResponseCycle | None = None
     # What is wrong with the request that is to be refused after those before it.
     _refusal: str | None = None
+    _has_unknown_coding = False
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -85,8 +91,12 @@ class BoundedHttp(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count a header; trailers are only counted, because nothing reads them."""
         self._count(len(name) + len(value) + len(": \r\n"))
-        if self._in_head:
-            super().on_header(name, value)
+        if not self._in_head:
+            return
+        if name.lower() == b"transfer-encoding" and value.strip().lower() != b"chunked":
+            self._has_unknown_coding = True
+            raise UnknownCoding
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """End the head of a request."""
@@ -128,6 +138,8 @@ class BoundedHttp(HttpToolsProtocol):
         """Answer an invalid request after those before it, and close the connection."""
         if self._head_bytes > MAX_HEAD_BYTES:  # uvicorn only knows that the parser stopped
             msg = _TOO_LONG
+        elif self._has_unknown_coding:
+            msg = _UNKNOWN_CODING
         self._stop_waiting()
         if self._others_come_first():
             self._refusal = msg

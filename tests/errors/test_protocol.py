@@ -59,6 +59,19 @@ async def test_what_is_not_http_is_answered_with_a_problem_document(api: Api, se
     assert answered["type"] == f"{api.services.settings.address}/errors/bad_http"
 
 
+@pytest.mark.parametrize(
+    "codings", [b"gzip, chunked", b"identity, chunked", b"gzip\r\nTransfer-Encoding: chunked"]
+)
+async def test_a_body_in_another_transfer_coding_is_refused(api: Api, codings: bytes) -> None:
+    head = b"POST /api/auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    sent = head + b"Transfer-Encoding: " + codings + b"\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+    answered = problem(await exchange(api, sent))
+    assert (answered["code"], answered["detail"]) == (
+        "bad_http",
+        "The only transfer coding of a body is chunked.",
+    )
+
+
 @pytest.mark.parametrize("line", [b"X-A: " + b"a" * 1000 + b"\r\n", b"X-A: a\r\n", b"a" * 1000])
 async def test_a_head_that_never_ends_is_refused_at_its_limit(api: Api, line: bytes) -> None:
     count = protocol.MAX_HEAD_BYTES // len(line) + 2
