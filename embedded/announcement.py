@@ -58,6 +58,16 @@ def announce_unknown_terms(report: Report, settings: Settings) -> None:
         )
 
 
+def announce_missing_pages(report: Report, settings: Settings) -> None:
+    """Report that the pages of Temporal were asked for, but that the server is not the built-in one."""
+    if settings.temporal_ui is True and settings.temporal_address is not None:
+        report.say(
+            "temporal",
+            "VEDETTE_TEMPORAL_UI=1 shows the pages of the built-in server only. TEMPORAL_ADDRESS names"
+            " another: set VEDETTE_TEMPORAL_UI to the address of its pages, for links to them, or to 0",
+        )
+
+
 def _announce_account(report: Report, settings: Settings, *, show_key: bool) -> str:
     """Report the file of the first account's credentials; return curl's arguments for its header."""
     file, header = credentials_file(settings.data), header_file(settings.data)

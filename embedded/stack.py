@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from embedded import folder
-from embedded.announcement import announce_serving, announce_unknown_terms
+from embedded.announcement import announce_missing_pages, announce_serving, announce_unknown_terms
 from embedded.cluster import account
 from embedded.first_account import ensure_first_account
 from embedded.folder import RunningStack
@@ -126,6 +126,7 @@ class Stack:
         self._settings = self._settings.model_copy(update={"port": port})
         self._report.say("vedette", f"starting; data in {self._data}, logs in {self._data / 'logs'}")
         announce_unknown_terms(self._report, self._settings)
+        announce_missing_pages(self._report, self._settings)
         self._prepare_user()
         self._fetch = self._child("data", "data", "fetch", "--if-missing")
         await self._fetch.start()
