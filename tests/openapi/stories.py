@@ -166,7 +166,6 @@ async def _values(tell: Recorder) -> None:
     event = {"input": {"ips": ["8.8.8.8", "1.1.1.1"]}}
     path = f"/api/workflows/{made['id']}/run"
     run = (await tell.client.post(path, json=event, params={"wait": 30})).json()["id"]
-    await tell("get_run_carrier", run_id=run)
     await tell("get_run_input", run_id=run)
     await tell("get_run_output", run_id=run)
     await tell("get_step_input", run_id=run, step_id="visitor")
@@ -179,9 +178,18 @@ async def waits_and_files(tell: Recorder) -> None:
     """A step that waits, and the runs of a file."""
     config = {"timeout": 3600, "title": "Do you approve?", "message": "It costs 12 €."}
     steps = [{"id": "approval", "type": "wait", "config": config}]
-    waiting = (await tell.client.post("/api/workflows", json={"name": "Ask", "steps": steps})).json()
+    ask = {"name": "Ask", "steps": steps, "execution": "workflow"}
+    waiting = (await tell.client.post("/api/workflows", json=ask)).json()
     started = (await tell.client.post(f"/api/workflows/{waiting['id']}/run", json={"input": {}})).json()
-    run = (await tell.client.get(f"/api/workflows/runs/{started['run_id']}")).json()
+    path = f"/api/workflows/runs/{started['run_id']}"
+
+    async def has_timer() -> bool:
+        carrier = (await tell.client.get(f"{path}/carrier")).json()
+        return bool(carrier["timers"] and carrier["progress"] and carrier["workflow_status"])
+
+    await _until(has_timer)
+    await tell("get_run_carrier", run_id=started["run_id"])
+    run = (await tell.client.get(path)).json()
     token = run["resume_urls"]["approval"].rpartition("/")[2]
     await tell("get_resume_page", headers={"Accept": "application/json"}, token=token)
     await tell("resume", {"approved": True}, token=token)
