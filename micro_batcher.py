@@ -121,6 +121,7 @@ def _may_be_the_fault_of_one(error: Exception) -> bool:
             psycopg.errors.LockNotAvailable,
             psycopg.errors.ProgramLimitExceeded,
             psycopg.errors.QueryCanceled,
+            psycopg.errors.StatementTooComplex,
             # The work for one request changes the row of another.
             psycopg.errors.TriggeredDataChangeViolation,
         ),

@@ -27,7 +27,13 @@ _MOST, _IN_FLIGHT = 256, 2
 # The timeout finds rows that another transaction has locked, so that they do not delay the others.
 _PARAMETERS = {"lock_timeout": "1s"}
 # Errors that Postgres raises because of the data, and would raise again.
-_ITS_OWN_FAULT = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+_ITS_OWN_FAULT = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.errors.ProgramLimitExceeded,
+    # psycopg counts it among the errors of a database that is away.
+    psycopg.errors.StatementTooComplex,
+)
 # For so long a process that stops waits for the database; then others take over its runs.
 _AWAY_SECONDS = 5.0
 _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)

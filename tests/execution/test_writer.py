@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import psycopg
 import pytest
 
-from database import Database
+from database import Connection, Database
 from execution import run_recorder
-from execution.run_recorder import DatabaseAway, RunRecorder, StaleProgress
+from execution.run_recorder import DatabaseAway, RunRecorder, StaleProgress, UnstorableRecord
 from models.identifiers import new_id
-from models.runs.run_writes import Change, End, Wait
+from models.runs import run_writes
+from models.runs.run_writes import Change, End, Wait, WriteResult
 from notifications import Notifier
 from tests.automations.claims import record_of
 from tests.claims.conftest import NewRuns
 
 
-async def write(database: Database, changes: list[Change]) -> list[bool]:
+async def write(database: Database, changes: list[Change], *, return_exceptions: bool = False) -> list[Any]:
     """Have a worker write these changes at one moment."""
     notifier = Notifier(database)
     notifier.start()
@@ -24,7 +27,8 @@ async def write(database: Database, changes: list[Change]) -> list[bool]:
     await writer.open()
     try:
         async with asyncio.timeout(20):
-            return await asyncio.gather(*(writer.write(change) for change in changes))
+            writing = (writer.write(change) for change in changes)
+            return await asyncio.gather(*writing, return_exceptions=return_exceptions)
     finally:
         await writer.close()
         await notifier.stop()
@@ -44,6 +48,25 @@ async def test_of_two_carriers_in_one_process_only_the_one_that_holds_a_run_writ
     async with database.connection() as connection:
         cursor = await connection.execute("select status from runs where id = %s", (run_id,))
         assert await cursor.fetchone() == {"status": "completed"}
+
+
+@pytest.mark.parametrize("error", [psycopg.errors.ProgramLimitExceeded, psycopg.errors.StatementTooComplex])
+async def test_a_change_that_exceeds_a_limit_of_postgres_fails_alone(
+    database: Database, new_runs: NewRuns, monkeypatch: pytest.MonkeyPatch, error: type[psycopg.Error]
+) -> None:
+    carried = await new_runs([1, 2, 3])
+    too_much = carried.run_ids[1]
+    record = run_writes.record_changes_if_claimed
+
+    async def write_or_refuse(connection: Connection, changes: list[Change], *announce: Any) -> WriteResult:
+        if any(change.run_id == too_much for change in changes):
+            raise error
+        return await record(connection, changes, *announce)
+
+    monkeypatch.setattr(run_writes, "record_changes_if_claimed", write_or_refuse)
+    changes = [Change(carried.claims[one], one, then=End("completed")) for one in carried.run_ids]
+    written = await write(database, changes, return_exceptions=True)
+    assert [written[0], type(written[1]), written[2]] == [True, UnstorableRecord, True]
 
 
 async def test_what_a_run_writes_goes_beside_the_end_that_cancels_it(
