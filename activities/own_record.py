@@ -10,7 +10,7 @@ import psycopg
 
 import logs
 from database import AWAY
-from execution.own_execution import OwnExecution, with_step
+from execution.own_execution import OwnExecution, merge_step
 from execution.run_executor import RunServices
 from execution.shift import AGAIN_SECONDS
 from execution.versions import VersionCache
@@ -98,6 +98,12 @@ class OwnRecord:
     async def put_step(self, execution: OwnExecution, step_id: str) -> bool:
         """Write the progress of a step over items; return False if the workflow no longer has the run."""
         mine = execution.driver.progress().steps.get(step_id)
-        return mine is None or await self.change_progress(
-            execution, lambda stored: with_step(stored, step_id, mine)
+        if mine is None:
+            return True
+        read = read_progress(execution.row.run.progress).steps.get(step_id)
+        known = execution.known_waits.setdefault(step_id, {} if read is None else {**read.items})
+        is_ours = await self.change_progress(
+            execution, lambda stored: merge_step(stored, step_id, known, mine)
         )
+        known |= mine.items
+        return is_ours

@@ -7,7 +7,7 @@ under a shift: pure steps with the next call's record or the end, a call before 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,17 +19,19 @@ from engine.calls import Call
 from engine.driver import Driver
 from execution import clock
 from execution.drivers import create_driver
-from execution.run_execution import LONGEST_NAP, Perform, Room, attempt
+from execution.run_execution import LONGEST_NAP, CallResult, Perform, Room, attempt
 from execution.run_recorder import RunRecorder
 from execution.versions import LoadedVersion
-from language.progress import Progress, StepProgress, read_progress
+from language.progress import ItemWait, Progress, StepProgress, read_progress
 from language.records import FailedAttempt, StepRecord
+from language.steps import CallingStep
 from models.runs.own_runs import OwnRow
 from models.runs.run_loading import Recorded
 from models.runs.run_work import VersionRef
 from models.runs.run_writes import Change, End, Wait
 from workflows.messages import CallName, Todo
 
+_OF_ROWS = ("collect", "run_child", "remember")
 _KINDS = {"send", "look_up", "collect", "run_child", "remember", "emit"}
 # The items of a step with more items than this are executed several in one activity; and those of every step,
 # if more calls than this begin at one time.
@@ -67,7 +69,8 @@ class OwnExecution:
         performed: whether an activity has executed a call, whose result cannot be had again.
         unwritten: records that are not written yet.
         rooms: memory to release after the write.
-        impatient: whether a write may be given up soon, because no call was executed.
+        impatient: whether a wait for the database may be given up soon, because no call was executed.
+        known_waits: the waiting items of steps, as this execution has read and written them.
     """
 
     row: OwnRow
@@ -79,6 +82,7 @@ class OwnExecution:
     unwritten: list[StepRecord] = field(default_factory=list[StepRecord])
     rooms: list[Room] = field(default_factory=list[Room])
     impatient: bool = False
+    known_waits: dict[str, dict[int, ItemWait]] = field(default_factory=dict[str, dict[int, ItemWait]])
 
     @property
     def version_ref(self) -> VersionRef:
@@ -130,7 +134,7 @@ class OwnExecution:
             outside += [call for call in calls if not _is_local(call)]
             if self._reads_unwritten(here):
                 await self.write()
-            found = await asyncio.gather(*(attempt(self.perform, call, now) for call in here))
+            found = await asyncio.gather(*(self._attempt_here(call, now) for call in here))
             for call, done in zip(here, found, strict=True):
                 driver.take(call, done.outcome, now)
             # If the items of a step come from rows, their waits are known only after one look.
@@ -140,6 +144,11 @@ class OwnExecution:
             looked = not here
         self.unwritten += driver.take_records()
         return outside
+
+    async def _attempt_here(self, call: Call, now: datetime) -> CallResult:
+        may_give_up = self.impatient and call.kind in _OF_ROWS
+        async with database_deadline() if may_give_up else nullcontext():
+            return await attempt(self.perform, call, now)
 
     def _then(self, now: datetime, *, leaves: bool) -> Wait | End | None:
         driver = self.driver
@@ -248,18 +257,47 @@ def merge_progress(progress: Progress, call: Call, mine: StepProgress, *, is_don
     """
     there = progress.steps.get(call.step.id)
     if there is not None and call.item is not None:
-        items = {**there.items}
+        waits = {**there.items}
         if is_done:
-            items.pop(call.item, None)
+            waits.pop(call.item, None)
         if call.item in mine.items:
-            items[call.item] = mine.items[call.item]
+            waits = _later_waits(there.items, {**waits, call.item: mine.items[call.item]})
         # When the step was written, perhaps another item paused, and nothing else was at work.
-        mine = there.model_copy(update={"items": items, "at_work": there.at_work or not is_done})
-    return with_step(progress, call.step.id, mine)
+        mine = there.model_copy(update={"items": waits, "at_work": there.at_work or not is_done})
+    elif there is not None and isinstance(call.step, CallingStep) and there.attempts >= call.attempt:
+        # A copy of this activity has recorded the attempt, and may be on with the next.
+        return progress
+    return _with_step(progress, call.step.id, mine)
 
 
-def with_step(progress: Progress, step_id: str, mine: StepProgress) -> Progress:
-    """Return the progress of a run with that of one step replaced."""
+def merge_step(
+    progress: Progress, step_id: str, known: Mapping[int, ItemWait], mine: StepProgress
+) -> Progress:
+    """Return the run's progress with that of a step over items replaced.
+
+    Args:
+        progress: the stored progress.
+        step_id: the step.
+        known: its waiting items, as this execution has read and written them.
+        mine: its progress now.
+    """
+    there = progress.steps.get(step_id)
+    if there is not None:
+        # What a copy of this activity has added: both count the attempts at an item.
+        added = {item: wait for item, wait in there.items.items() if known.get(item) != wait}
+        mine = mine.model_copy(update={"items": {**added, **_later_waits(added, mine.items)}})
+    return _with_step(progress, step_id, mine)
+
+
+def _later_waits(there: Mapping[int, ItemWait], mine: Mapping[int, ItemWait]) -> dict[int, ItemWait]:
+    """Return the waits of `mine`; for an item of which `there` knows a later attempt, that one's."""
+    return {
+        item: there[item] if item in there and there[item].attempts > wait.attempts else wait
+        for item, wait in mine.items()
+    }
+
+
+def _with_step(progress: Progress, step_id: str, mine: StepProgress) -> Progress:
     return progress.model_copy(update={"steps": {**progress.steps, step_id: mine}})
 
 
