@@ -123,28 +123,29 @@ class OwnRunActivities:
     async def _perform_step(
         self, given: OwnRun, name: CallName, lost: int, ended: int, *, alone: bool
     ) -> Todo | None:
-        execution = await self._load(given)
-        is_going = execution is not None and execution.row.waits_until is None
-        calls = await execution.find(name, alone=alone) if execution is not None and is_going else []
-        if execution is None or not calls:
-            # The run has another carrier; or the call was executed, and the workflow did not learn of it.
-            return await self._decide_next(given, []) if alone else None
-        if lost >= _MOST_LOST:
-            _log.error("run_goes_alone", run_id=str(given.run_id), workers_lost=lost)
-            async with self._database.connection() as connection:
-                await own_runs.queue_alone(connection, given.run_id, given.claim_id)
-            return _ELSEWHERE
-        try:
-            async with heartbeats(ended):
+        # Also before and after the call: evaluating may wait for a place, and writing for the database.
+        async with heartbeats(ended):
+            execution = await self._load(given)
+            is_going = execution is not None and execution.row.waits_until is None
+            calls = await execution.find(name, alone=alone) if execution is not None and is_going else []
+            if execution is None or not calls:
+                # The run has another carrier; or the call was made, and the workflow did not learn of it.
+                return await self._decide_next(given, []) if alone else None
+            if lost >= _MOST_LOST:
+                _log.error("run_goes_alone", run_id=str(given.run_id), workers_lost=lost)
+                async with self._database.connection() as connection:
+                    await own_runs.queue_alone(connection, given.run_id, given.claim_id)
+                return _ELSEWHERE
+            try:
                 if name.kind == ITEMS:
                     await self._perform_items(execution, name.step_id, calls)
                     return await self._decide_next(given, []) if alone else None
                 done = await self._perform(execution, calls[0])
-        except asyncio.CancelledError:
-            # The run was cancelled, or this process stops.
-            await self._record.append(execution, name.step_id)
-            raise
-        return await self._take(given, execution, calls[0], done, alone=alone)
+                return await self._take(given, execution, calls[0], done, alone=alone)
+            except asyncio.CancelledError:
+                # The run was cancelled, or this process stops.
+                await self._record.append(execution, name.step_id)
+                raise
 
     @activity.defn(name=WAKE_RUN)
     async def wake_run(self, given: OwnRun) -> None:

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -41,7 +42,8 @@ from temporalio.worker import ExecuteActivityInput
 
 from activities import own_runs as own_activities
 from database import Database
-from execution import own_execution
+from execution import heartbeat, own_execution
+from execution.own_execution import OwnExecution
 from models.runs import resumption
 from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
@@ -62,6 +64,7 @@ from tests.automations.engine import (
 )
 from tests.automations.faults import Do, without_replies
 from tests.automations.own_runs import Handle, approval, delay, is_cancelled, performers, reset, timers
+from workflows import policies
 
 EXECUTION = "workflow"
 pytestmark = pytest.mark.usefixtures("quick_watch")
@@ -105,6 +108,41 @@ async def test_two_copies_of_each_activity_come_to_what_one_does(
     assert set(activities) >= {"perform_step"}
     times = ids_of(receiver)
     assert len(times) == 36 and max(times.values()) <= 2
+
+
+@pytest.mark.parametrize("held", ["find", "write"])
+async def test_an_activity_that_waits_before_its_call_or_after_it_is_not_thought_lost(
+    at_work: Work, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch, held: str,
+) -> None:  # fmt: skip
+    """As for a place in the process pool, or for a database that takes no writes."""
+    silence = timedelta(seconds=1)
+    monkeypatch.setattr(policies, "HEARTBEAT", silence)
+    monkeypatch.setattr(heartbeat, "_SECONDS", 0.2)
+    do = getattr(OwnExecution, held)
+
+    async def outlasts(handle: Handle) -> bool:
+        [pending] = (await handle.describe()).raw_description.pending_activities
+        last = pending.last_heartbeat_time.ToDatetime() - pending.last_started_time.ToDatetime()
+        return pending.attempt > 1 or last > 2 * silence
+
+    async def wait_and_do(execution: OwnExecution, *args: Any, **named: Any) -> Any:
+        monkeypatch.setattr(OwnExecution, held, do)
+        handle = await run_workflow(client, execution.row.run.run_id)
+        await until(lambda: outlasts(handle))
+        return await do(execution, *args, **named)
+
+    monkeypatch.setattr(OwnExecution, held, wait_and_do)
+    target = await new_target([webhook(receiver.url), transform("end", "'done'")])
+    [run_id] = await accept(database, target)
+    async with at_work() as notifier:
+        view = await ended(database, notifier, target.account_id, run_id)
+        handle = await run_workflow(client, run_id)
+        await handle.result()
+        started = await events_of(handle, "activity_task_started")
+    assert (view.status, view.output) == ("completed", "done")
+    assert [one.activity_task_started_event_attributes.attempt for one in started] == [1]
+    assert len(receiver.requests) == 1
 
 
 async def test_a_call_that_a_wake_begins_first_is_made_once(
