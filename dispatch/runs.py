@@ -173,7 +173,7 @@ class Dispatcher(DispatchLoop):
                 and not self._executor.size
                 and (self._drains or not self._went_alone)
             )
-            if self._executor.room <= 0 or (self._drains and not alone):
+            if not self._executor.takes_runs or (self._drains and not alone):
                 self._held_back = True
                 return float("inf")
             rows = await self._claim_gate.rows_to_claim(1 if alone else claim_requests.MAX_ROWS)
@@ -229,6 +229,8 @@ class Dispatcher(DispatchLoop):
             self._own_look_at[True] = now + _OWN_PAUSE
             if not claim:
                 self._own_look_at[False] = now + _OWN_PAUSE
+        if self._executor.room <= 0:
+            return True
         return await self._claim(held, rows, alone=alone) or waits
 
     async def _claim(
@@ -247,10 +249,11 @@ class Dispatcher(DispatchLoop):
         one_each = own and not self._own_places.room
         async with self._claiming.connection() as connection:
             request = ClaimRequest(
-                room=self._executor.room if newcomer is None else KEPT + rows,
+                # A run with a workflow of its own needs a place, and no room in the shift.
+                room=KEPT + rows if own or newcomer is not None else self._executor.room,
                 rows=rows,
                 account_window=1 if one_each else ACCOUNT_WINDOW,
-                at_work=self._own_places.at_work() if one_each else self._executor.at_work,
+                at_work=self._own_places.at_work() if own else self._executor.at_work,
                 turn=self._turn_of(newcomer, own=own),
                 marks=self._low_water[own].marks(),
                 first=first_to_serve(self._claims[own]) if newcomer is None else INTERACTIVE,

@@ -124,9 +124,14 @@ class Executor:
         return self.at_work.total()
 
     @property
+    def takes_runs(self) -> bool:
+        """Return whether it takes runs at all: its build is admitted, and no run goes alone."""
+        return self._admission.is_admitted and time.monotonic() >= self._alone_until
+
+    @property
     def room(self) -> int:
         """The number of further runs that there is room for."""
-        if time.monotonic() < self._alone_until or not self._admission.is_admitted:
+        if not self.takes_runs:
             return 0
         return KEPT + self._admission.share_of(WINDOW - KEPT) - self.size
 

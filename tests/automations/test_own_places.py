@@ -16,11 +16,14 @@ from temporalio.exceptions import ApplicationError
 
 from activities import own_runs as own_activities
 from database import Database
+from dispatch import runs
 from dispatch.runs import Dispatcher
 from embedded.temporal import Temporal
 from execution import hand_over
+from execution.executor import Executor
 from execution.workflow_watch import WorkflowWatch
 from models.runs import acceptance, own_runs
+from models.runs.claim_order import KEPT
 from models.runs.runs import QUEUED_CHANNEL
 from sealing import Keyring
 from settings import Settings
@@ -79,6 +82,35 @@ async def test_of_more_runs_than_there_are_places_for_the_others_go_by_shift(
     by = Counter([(await performers(database, run_id))["call"] for run_id in run_ids])
     assert by == {"activity": hand_over._PLACES, "shift": 40 - hand_over._PLACES}
     assert len(receiver.requests) == 40
+
+
+@pytest.mark.parametrize("room", [KEPT, 0, -1])
+async def test_a_run_that_needs_its_own_workflow_needs_no_room_in_the_shift(
+    at_work: Work, database: Database, new_target: NewTarget, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    """Else slow calls of other runs would stop it, while places are free and Temporal has nothing to do."""
+    monkeypatch.setattr(Executor, "room", property(lambda _: room))
+    target = await new_target([transform("end", "'done'")], execution="workflow")
+    [run_id] = await accept(database, target)
+    async with at_work() as notifier:
+        assert (await ended(database, notifier, target.account_id, run_id)).output == "done"
+
+
+async def test_an_accounts_runs_in_the_shift_do_not_count_as_runs_in_places(
+    at_work: Work, database: Database, new_target: NewTarget, receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    most = 2
+    monkeypatch.setattr(runs, "ACCOUNT_WINDOW", most)
+    slow = await new_target([webhook(f"{receiver.url}/held")], execution="shift")
+    await accept(database, slow, most)
+    async with at_work() as notifier:
+        await requested(receiver, most)
+        target = await new_target([transform("end", "'done'")], slow.account_id, execution="workflow")
+        [run_id] = await accept(database, target)
+        notifier.notify(QUEUED_CHANNEL)
+        assert (await ended(database, notifier, target.account_id, run_id)).output == "done"
+        receiver.open.set()
 
 
 @pytest.mark.parametrize("calls", [1, 8])
