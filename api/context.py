@@ -19,6 +19,8 @@ SOURCE = "vedette.source"
 """The key in the scope of a request that a tool makes; a client cannot set it."""
 CALLER = "vedette.caller"
 """The same, with the caller in whose name the tool makes it."""
+AWAITS = "vedette.awaits"
+"""The same; true if the tool waits for the end of the run that it starts."""
 
 
 @dataclass(slots=True)

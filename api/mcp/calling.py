@@ -16,7 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from starlette.requests import Request
 from starlette.types import Message, Scope
 
-from api.context import CALLER, SOURCE, context_of
+from api.context import AWAITS, CALLER, SOURCE, context_of
 from api.deps import services_of
 from api.http.catalogue import CATALOGUE
 from models.errors import TooManyStreams
@@ -81,6 +81,7 @@ class InternalClient:
         request = cast(Request, ctx.request_context.request)
         self._scope: Scope = request.scope
         self.services = services_of(request)
+        self._awaits = False
 
     @property
     def address(self) -> str:
@@ -180,6 +181,7 @@ class InternalClient:
             # Those of the assistant come with a caller of their own.
             SOURCE: outer.get(SOURCE, "mcp"),
             CALLER: outer.get(CALLER),
+            AWAITS: self._awaits,
         }
 
     @property
@@ -192,11 +194,14 @@ class InternalClient:
     def waiting(self, seconds: float) -> AbstractContextManager[None]:
         """Take one of the account's places for a wait; none without a wait.
 
+        A run that is started afterwards is one for whose end somebody waits.
+
         Raises:
             ToolError: all places are taken.
         """
         if not seconds:
             return nullcontext()
+        self._awaits = True
         return self._place()
 
     @contextmanager

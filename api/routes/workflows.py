@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from api import saving
+from api.context import AWAITS
 from api.deps import Caller, EndsWithClient, Id, Services, ServicesDep, actor, require_scope, rules_for
 from api.http.chain import depth_of
 from api.http.conditions import IfMatch, expected_version
@@ -345,7 +346,7 @@ async def _run(
     event = RunRequest(
         target, "manual", body.input,
         dedupe_key=claimed_key(request), depth=depth_of(request), actor=actor(request, caller),
-        is_waited_for=wait is not None,
+        is_waited_for=wait is not None or request.scope.get(AWAITS, False),
     )  # fmt: skip
     accepted = await services.run_intake.accept(event)
     return await answer(services, request, caller.account_id, accepted, wait)

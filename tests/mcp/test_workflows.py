@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api_server import Api, Person
-from tests.automations.engine import Endpoint
+from tests.automations.engine import Endpoint, webhook
 from tests.mcp.clients import MODES, Agent, connected
 
 pytestmark = pytest.mark.usefixtures("notifier")
@@ -239,3 +239,15 @@ async def test_a_run_shows_no_resume_url(agent: Agent) -> None:
     made = await agent.call("create_workflow", definition={"name": "x", "steps": steps})
     run = await agent.call("run_workflow", workflow_id=made["id"], wait_seconds=2)
     assert run["status"] == "waiting" and "/resume/" not in json.dumps(run)
+
+
+@pytest.mark.parametrize(("seconds", "by"), [(30, "shift"), (0, "activity")])
+async def test_a_run_for_whose_end_an_agent_waits_goes_by_shift(
+    agent: Agent, person: Person, receiver: Endpoint, seconds: int, by: str
+) -> None:
+    definition = {"name": "x", "execution": "auto", "steps": [webhook(receiver.url)]}
+    made = await agent.call("create_workflow", definition=definition)
+    run = await agent.call("run_workflow", workflow_id=made["id"], wait_seconds=seconds)
+    ended = await agent.call("get_workflow_run", run_id=run["id"], wait_seconds=30)
+    shown = (await person.key.get(f"/api/workflows/runs/{run['id']}")).json()
+    assert (ended["status"], [step["performed_by"] for step in shown["steps"]]) == ("completed", [by])
