@@ -78,7 +78,8 @@ class Run(SQLModel, table=True):
         CheckConstraint(
             "(status in ('completed', 'failed', 'cancelled')) = (completed_at is not null)", name="status"
         ),
-        # Most runs complete. Users search for the others, and this index costs completed runs nothing.
+        # Most runs complete, and users search for the others. The status in the predicate keeps the update of
+        # an end from being HOT; but pages are filled with new runs, and leave no room for a second version.
         Index(
             "ix_runs_rare_status",
             "account_id",
