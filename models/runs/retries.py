@@ -167,10 +167,11 @@ with keys as (
   from runs where id = %(original)s and (%(dedupe_key)s::text is null or exists (select from keys))
   returning id, account_id, automation_id, input_bytes
 )
-insert into run_work (run_id, account_id, automation_id, version, priority, gate, status, begun, available_at,
-                      bytes)
+insert into run_work (run_id, account_id, automation_id, version, priority, gate, own, status, begun,
+                      available_at, bytes)
 select a.id, a.account_id, a.automation_id, %(version)s, %(priority)s, gate_of_1(a.automation_id),
-  'queued', false, clock_timestamp(), a.input_bytes
+  (select coalesce(execution, '') = 'workflow' from automations where id = a.automation_id), 'queued', false,
+  clock_timestamp(), a.input_bytes
 from accepted a
 returning run_id
 """

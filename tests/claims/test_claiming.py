@@ -10,12 +10,14 @@ import pytest
 
 from database import Database
 from language.records import INLINE_BYTES
+from models.audit import Actor
 from models.automations.run_targets import RunTarget
 from models.priorities import ALONE, BULK, WAITED
-from models.runs import low_water, run_work, runs, setbacks, shifts
+from models.runs import cancellation, low_water, retries, run_work, runs, setbacks, shifts
 from models.runs.claim_order import KEPT, Turn
 from models.runs.claim_requests import ACCOUNT_WINDOW
 from models.runs.low_water import LowWater
+from models.runs.retries import RetryRequest
 from models.runs.run_work import Claim
 from tests.automations.claims import (
     claim,
@@ -140,6 +142,20 @@ async def test_a_run_that_waits_for_a_workflow_and_was_lost_twice_is_claimed_alo
         assert await lose(database, shift_id) == 1
     assert await claim(database, own=True) is False
     assert len(await claimed(database, alone=True)) == 1
+
+
+async def test_the_retry_of_a_run_that_needs_its_own_workflow_needs_one_too(
+    database: Database, new_target: NewTarget
+) -> None:
+    """A shift that claims it has to queue it again, and counts it as begun."""
+    target = await new_target(execution="workflow")
+    [run_id] = await accept(database, target)
+    async with database.transaction() as connection:
+        await cancellation.cancel(connection, target.account_id, run_id)
+        actor = Actor(target.account_id, "system", name="test")
+        await retries.retry(connection, actor, RetryRequest(run_id), may_look_up=True)
+    assert await claim(database) is False
+    assert len(await claimed(database, own=True)) == 1
 
 
 async def test_a_run_that_was_lost_alone_stays_so_and_goes_on_among_others_once_it_has_written(
