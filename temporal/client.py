@@ -18,6 +18,7 @@ from sealing import Keyring
 from settings import ExitCode, Settings, StartError
 from temporal.attributes import WithoutIfRefused
 from temporal.converter import data_converter
+from temporal.sdk_metrics import find_metrics_export
 
 TASK_QUEUE = "vedette"
 TEMPORAL_AWAY = (RPCError, TimeoutError, RuntimeError)
@@ -56,12 +57,15 @@ async def connect(settings: Settings, keyring: Keyring, *, lazy: bool = False) -
 
 @cache
 def _runtime() -> Runtime:
-    """Make the SDK's own log one of JSON, as the rest is unless it is written to a terminal."""
+    """Make the SDK's own log one of JSON, as the rest is unless it is written to a terminal.
+
+    Its metrics are sent where OpenTelemetry's variables say.
+    """
     log = LoggingConfig(
         filter=TelemetryFilter(core_level="WARN", other_level="ERROR"),
         format=None if sys.stderr.isatty() else LoggingFormat.JSON,
     )
-    return Runtime(telemetry=TelemetryConfig(logging=log))
+    return Runtime(telemetry=TelemetryConfig(logging=log, metrics=find_metrics_export()))
 
 
 def connection(settings: Settings) -> Connection:

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -22,6 +26,8 @@ class Collector:
     url: str = ""
     spans: list[Span] = field(default_factory=list[Span])
     services: set[str] = field(default_factory=set[str])
+    metrics: set[str] = field(default_factory=set[str])
+    headers: dict[str, str] = field(default_factory=dict[str, str])
 
     def named(self, name: str) -> list[Span]:
         """The spans with this name."""
@@ -36,6 +42,19 @@ class Collector:
             body=ExportTraceServiceResponse().SerializeToString(), content_type="application/x-protobuf"
         )
 
+    async def take_metrics(self, request: web.Request) -> web.Response:
+        message = ExportMetricsServiceRequest.FromString(await request.read())
+        self.headers |= request.headers
+        self.metrics |= {
+            metric.name
+            for resource in message.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        }
+        return web.Response(
+            body=ExportMetricsServiceResponse().SerializeToString(), content_type="application/x-protobuf"
+        )
+
 
 def attributes_of(holder: Any) -> dict[str, Any]:
     """The attributes of a span or a resource."""
@@ -47,6 +66,7 @@ async def collecting() -> AsyncGenerator[Collector]:
     """Collect on a random port until the block ends."""
     collector, application = Collector(), web.Application()
     application.router.add_post("/v1/traces", collector.take)
+    application.router.add_post("/v1/metrics", collector.take_metrics)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
