@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from aiohttp import web
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 
-from database import Database
+from database import Connection, Database
+from models.runs import run_writes
+from models.runs.run_writes import Change, WriteResult
 from notifications import Notifier
 from tests.automations.engine import (
     Endpoint,
@@ -66,6 +69,26 @@ async def test_a_run_is_seen_as_a_workflow_that_names_it_and_its_steps(
     assert await description.static_summary() == "run of version 1, manual"
     assert await called(handle) == ["visitor: ip_lookup", "call: webhook"]
     assert await timers(handle) == []
+
+
+async def test_a_run_of_one_call_is_written_once(
+    notifier: Notifier, client: Client, database: Database, new_target: NewTarget, receiver: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """As by shift: what comes before the call and after it goes with its record."""
+    written: list[UUID] = []
+    write = run_writes.record_changes_if_claimed
+
+    async def note(connection: Connection, changes: list[Change], *announce: Any) -> WriteResult:
+        written.extend(change.run_id for change in changes)
+        return await write(connection, changes, *announce)
+
+    monkeypatch.setattr(run_writes, "record_changes_if_claimed", note)
+    steps = [transform("before", "`1`"), webhook(receiver.url), transform("end", "call.status")]
+    target = await new_target(steps)
+    run_id, handle = await begun(notifier, client, database, target)
+    assert await handle.result() == "completed"
+    assert written.count(run_id) == 1
 
 
 async def test_a_retry_is_an_activity_of_its_own_after_a_timer(

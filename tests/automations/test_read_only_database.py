@@ -18,6 +18,7 @@ from models.runs import workers as alive
 from settings import Settings
 from tests.api_server import running
 from tests.automations.engine import (
+    DEADLINE_SECONDS,
     Endpoint,
     NewTarget,
     Work,
@@ -29,6 +30,7 @@ from tests.automations.engine import (
     webhook,
 )
 from tests.automations.workflows import create, post
+from workflows import policies
 
 pytestmark = pytest.mark.long
 
@@ -84,7 +86,8 @@ async def test_calls_under_way_are_made_once_and_recorded_when_the_database_take
     set_read_only: SetReadOnly,
     carried_by: str,
 ) -> None:
-    """Also by two workers, each of which could take over what the other one has."""
+    """Also by two workers, each of which could take over what the other has, or be given it by Temporal."""
+    silence = shifts.SILENT_SECONDS if carried_by == "shift" else 2.5 * policies.HEARTBEAT.total_seconds()
     count = RUNS if carried_by == "shift" else 1
     steps = [webhook(f"{receiver.url}/held", "first"), webhook(f"{receiver.url}/then", "second")]
     with process(open_settings, "cli", "worker"):
@@ -95,7 +98,7 @@ async def test_calls_under_way_are_made_once_and_recorded_when_the_database_take
             await requested(receiver, len(runs))
             await set_read_only(True)
             receiver.open.set()
-            await until(lambda: _all_are_silent(postgres))
+            await until(lambda: _all_are_silent(postgres, silence), silence + DEADLINE_SECONDS)
             await set_read_only(False)
             views = [await ended(database, notifier, one.account_id, run_id) for run_id, one in runs.items()]
         async with database.connection() as connection:
@@ -111,12 +114,12 @@ async def _workers(database: Database, count: int) -> bool:
         return await alive.count_alive(connection) == count
 
 
-async def _all_are_silent(postgres: Postgres) -> bool:
-    """Return whether every shift could be ended, if it were not for the database."""
+async def _all_are_silent(postgres: Postgres, seconds: float) -> bool:
+    """Return whether no worker has beaten for so long."""
     async with await psycopg.AsyncConnection.connect(postgres.url, autocommit=True) as admin:
         cursor = await admin.execute(
             "select bool_and(beat_at < clock_timestamp() - make_interval(secs => %s)) from shifts",
-            (shifts.SILENT_SECONDS,),
+            (seconds,),
         )
         return await cursor.fetchone() == (True,)
 
