@@ -175,8 +175,7 @@ class Parts:
         waits = WaitGiver(database, client, settings.execution, settings.temporal_waits)
         self.executor = executor
         self._dispatcher = Dispatcher(dispatch, executor, worker_id, notifier, places, waits)
-        self._own = OwnRunActivities(runs, notifier, executor)
-        self._own.on_left = places.free_place
+        self._own = OwnRunActivities(runs, notifier, executor, places.free_place)
 
     def is_fit(self) -> bool:
         """Return whether this process may take tasks from Temporal."""

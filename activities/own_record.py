@@ -6,18 +6,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import psycopg
-
 import logs
 from database import AWAY
 from execution.own_execution import OwnExecution, merge_step
-from execution.run_executor import RunServices
+from execution.run_executor import ENGINE_ERROR, RunServices, store_cancelled_steps
 from execution.shift import AGAIN_SECONDS
 from execution.versions import VersionCache
 from language.progress import Progress, read_progress
 from language.records import StepError
 from models.runs import own_runs, setbacks
-from models.runs.cancelled_steps import record_cancelled_steps
 from models.runs.run_writes import Change, End
 from workflows.messages import OwnRun
 
@@ -44,19 +41,14 @@ class OwnRecord:
             # If this is one failure too many, the next worker that claims runs of the version sets it aside.
             self._versions.trouble_of(of.automation_id, of.version).note_failure(given.run_id)
         if hopeless:
-            await self.fail(
-                given,
-                "engine_error",
-                "The service could not execute this run. See its log for `run_set_aside`.",
-            )
+            await self.fail(given, ENGINE_ERROR)
 
-    async def fail(self, given: OwnRun, code: str, message: str) -> None:
+    async def fail(self, given: OwnRun, why: StepError) -> None:
         """End a run as failed, if the workflow still has it."""
         async with self._database.connection() as connection:
             row = await own_runs.load(connection, given.run_id, given.claim_id)
         if row is not None:
             version = await self._versions.load(row.of.automation_id, row.of.version)
-            why = StepError(code=code, message=message)
             end = End("failed", why, handler=version.handler, has_children=True)
             await self._writer.write(Change(given.claim_id, given.run_id, [], end, row.run.parent_run_id))
 
@@ -69,11 +61,7 @@ class OwnRecord:
             one for one in execution.give_up()
             if one.status != "cancelled" or one.step_id == step_id or one.items_total is not None
         ]  # fmt: skip
-        try:
-            async with self._database.connection() as connection:
-                await record_cancelled_steps(connection, records)
-        except psycopg.Error as error:
-            _log.warning("cancelled_steps_not_stored", error=str(error))
+        await store_cancelled_steps(self._database, records)
 
     async def change_progress(
         self, execution: OwnExecution, put: Callable[[Progress], Progress], *, went_on: bool = True

@@ -15,19 +15,19 @@ from activities.own_record import OwnRecord
 from database import AWAY
 from engine.calls import Call
 from execution import clock, observation
+from execution.drivers import create_driver
 from execution.executor import Executor
 from execution.heartbeat import heartbeats
 from execution.own_execution import (
     ITEMS,
     ITEMS_AT_ONCE,
     OwnExecution,
-    create_execution,
     database_deadline,
     merge_progress,
     run_id_of,
 )
 from execution.run_execution import SHOWN_SECONDS, CallResult, attempt
-from execution.run_executor import RunServices
+from execution.run_executor import NOT_STORED, RunServices
 from execution.run_recorder import DatabaseAway, StaleProgress, UnstorableRecord
 from models.runs import cancellation, own_runs, run_loading
 from models.runs.run_loading import Recorded
@@ -53,19 +53,22 @@ _MOST_LOST = 2
 
 
 class OwnRunActivities:
-    """The activities of a run's own workflow.
+    """The activities of a run's own workflow."""
 
-    Attributes:
-        on_left: called for each run that has ended here, or waits, and so needs no place.
-    """
-
-    def __init__(self, services: RunServices, notifier: Notifier, executor: Executor) -> None:
+    def __init__(
+        self,
+        services: RunServices,
+        notifier: Notifier,
+        executor: Executor,
+        on_left: Callable[[UUID], None],
+    ) -> None:
         """Create the activities.
 
         Args:
             services: what they share with the executor.
             notifier: notifies of queued and ended runs.
             executor: its shift proves that this process lives, so that calls may begin.
+            on_left: called for each run that has ended here, or waits, and so needs no place.
         """
         self._database = services.database
         self._notifier = notifier
@@ -75,7 +78,7 @@ class OwnRunActivities:
         self._failures = services.failures
         self._versions = executor.versions
         self._record = OwnRecord(services, self._versions)
-        self.on_left: Callable[[UUID], None] = lambda _: None
+        self._on_left = on_left
 
     @activity.defn(name=DECIDE_NEXT)
     async def decide_next(self, given: OwnRun, under_way: list[CallName]) -> Todo:
@@ -163,7 +166,7 @@ class OwnRunActivities:
     async def cancel_run(self, given: OwnRun) -> None:
         """Cancel the run, whose workflow was cancelled in Temporal, if the workflow still has it."""
         self._check(given)
-        self.on_left(given.run_id)
+        self._on_left(given.run_id)
         async with self._database.connection() as connection:
             of = await own_runs.find_of(connection, given.run_id, given.claim_id)
             if of is None:
@@ -195,7 +198,8 @@ class OwnRunActivities:
             of = row.of
             return await self._performer.perform(of.account_id, of.automation_id, given.run_id, call, version)
 
-        return create_execution(row, version, found.get(given.run_id, Recorded()), self._writer, perform)
+        driver = create_driver(version, row.run, found.get(given.run_id, Recorded()))
+        return OwnExecution(row, version, driver, self._writer, perform)
 
     async def _unless_it_fails(self, given: OwnRun, doing: Coroutine[Any, Any, _Next]) -> _Next | Todo:
         """Execute work on a run; set the run aside if our code fails, as under a shift."""
@@ -207,7 +211,7 @@ class OwnRunActivities:
             raise ApplicationError(str(error), type="database_away") from error
         except UnstorableRecord as error:
             _log.error("run_not_stored", run_id=str(given.run_id), error=str(error))
-            await self._record.fail(given, "not_stored", "The database cannot store the output of the run.")
+            await self._record.fail(given, NOT_STORED)
             return Todo([], over="failed")
         except Exception as error:
             if self._failures.note_fault(error):
@@ -218,16 +222,16 @@ class OwnRunActivities:
 
     async def _go_on(self, execution: OwnExecution, under_way: list[CallName]) -> Todo:
         todo = await execution.advance(under_way)
-        self._failures.note(execution.version_ref.account_id, failed=False)
+        self._failures.note(execution.row.of.account_id, failed=False)
         if execution.version.trouble.may_stand:
-            await execution.version.prove(self._database, execution.version_ref)
+            await execution.version.prove(self._database, execution.row.of)
         if todo.over == "elsewhere":
             await self._record.append(execution)
         return todo
 
     def _release_if_left(self, given: OwnRun, todo: Todo) -> Todo:
         if todo.over is not None or not todo.calls:
-            self.on_left(given.run_id)
+            self._on_left(given.run_id)
         return todo
 
     async def _take(

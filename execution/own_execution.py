@@ -18,7 +18,6 @@ from temporalio.exceptions import ApplicationError
 from engine.calls import Call
 from engine.driver import Driver
 from execution import clock
-from execution.drivers import create_driver
 from execution.run_execution import LONGEST_NAP, CallResult, Perform, Room, attempt
 from execution.run_recorder import RunRecorder
 from execution.versions import LoadedVersion
@@ -26,8 +25,6 @@ from language.progress import ItemWait, Progress, StepProgress, read_progress
 from language.records import FailedAttempt, StepRecord
 from language.steps import CallingStep
 from models.runs.own_runs import OwnRow
-from models.runs.run_loading import Recorded
-from models.runs.run_work import VersionRef
 from models.runs.run_writes import Change, End, Wait
 from workflows.messages import CallName, Todo
 
@@ -83,11 +80,6 @@ class OwnExecution:
     rooms: list[Room] = field(default_factory=list[Room])
     impatient: bool = False
     known_waits: dict[str, dict[int, ItemWait]] = field(default_factory=dict[str, dict[int, ItemWait]])
-
-    @property
-    def version_ref(self) -> VersionRef:
-        """The account, workflow and version of the run."""
-        return self.row.of
 
     async def advance(self, under_way: Sequence[CallName]) -> Todo:
         """Advance the run without outside calls, and write its state before the next calls begin.
@@ -237,13 +229,6 @@ class OwnExecution:
         waits = [_wait_of(one.step_id, one.until, one.attempt_log) for one in live if one.until is not None]
         seconds = None if wakes_at is None else max(0.0, (wakes_at - now).total_seconds())
         return Todo(names_of(begun, under_way), seconds, ", ".join(waits), self.driver.settled)
-
-
-def create_execution(
-    row: OwnRow, version: LoadedVersion, recorded: Recorded, writer: RunRecorder, perform: Perform
-) -> OwnExecution:
-    """Create the execution of a run from its rows."""
-    return OwnExecution(row, version, create_driver(version, row.run, recorded), writer, perform)
 
 
 def merge_progress(progress: Progress, call: Call, mine: StepProgress, *, is_done: bool) -> Progress:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from execution.run_execution import CallResult, Execution, RunClaim
 from execution.run_recorder import DatabaseAway, RunRecorder, UnstorableRecord
 from execution.shift import AGAIN_SECONDS, Group
 from execution.versions import LoadedVersion
-from language.records import StepError
+from language.records import StepError, StepRecord
 from models.priorities import ALONE, WAITED
 from models.runs import setbacks, shifts
 from models.runs.cancelled_steps import record_cancelled_steps
@@ -31,6 +31,11 @@ from models.runs.run_writes import Change, End
 from outbound.lease import LeaseLost
 
 _log = logs.get(__name__)
+NOT_STORED = StepError(code="not_stored", message="The database cannot store the output of the run.")
+ENGINE_ERROR = StepError(
+    code="engine_error",
+    message="The service could not execute this run. See its log for `run_set_aside`.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ class RunExecutor:
             left = await execution.run()
             if left == "lost":
                 # The write that would have recorded its steps may have found that the run was cancelled.
-                await self._record_cancelled(execution)
+                await store_cancelled_steps(self._database, execution.give_up())
                 return
             self._failures.note(group.of.account_id, failed=False)
             if version.trouble.may_stand:
@@ -99,11 +104,10 @@ class RunExecutor:
         except (asyncio.CancelledError, LeaseLost):
             # The run was cancelled, or this process stops or has lost its shift.
             if execution is not None and not (group.held.lost or self.dropping):
-                await self._record_cancelled(execution)
+                await store_cancelled_steps(self._database, execution.give_up())
         except UnstorableRecord as refused:
             _log.error("run_not_stored", run_id=str(run.run_id), error=str(refused))
-            why = StepError(code="not_stored", message="The database cannot store the output of the run.")
-            await self._fail(group, version, run, why)
+            await self._fail(group, version, run, NOT_STORED)
         except Exception as error:
             if self._failures.note_fault(error):
                 _log.error("runs_given_back", runs=1, run_id=str(run.run_id), exc_info=error)
@@ -141,16 +145,6 @@ class RunExecutor:
                 _log.warning("database_away", run_id=str(run_id), error=str(error))
             await asyncio.sleep(AGAIN_SECONDS)
             await group.held.wait_until_calls_can_start()
-
-    async def _record_cancelled(self, execution: Execution) -> None:
-        """Record the interrupted steps of a run that was cancelled."""
-        records = execution.give_up()
-        if records:
-            try:
-                async with self._database.connection() as connection:
-                    await record_cancelled_steps(connection, records)
-            except psycopg.Error as error:
-                _log.warning("cancelled_steps_not_stored", error=str(error))
 
     async def _set_aside(self, group: Group, version: LoadedVersion, run: ClaimedRun) -> None:
         async def aside(connection: Connection) -> bool:
@@ -208,11 +202,7 @@ class RunExecutor:
 
     async def give_up(self, group: Group, version: LoadedVersion | None, run: ClaimedRun) -> None:
         """Fail a run that two builds could not execute within a day."""
-        why = StepError(
-            code="engine_error",
-            message="The service could not execute this run. See its log for `run_set_aside`.",
-        )
-        await self._fail(group, version, run, why)
+        await self._fail(group, version, run, ENGINE_ERROR)
 
     async def _fail(
         self, group: Group, version: LoadedVersion | None, run: ClaimedRun, why: StepError
@@ -222,3 +212,14 @@ class RunExecutor:
             await self._writer.write(Change(run.claim_id, run.run_id, [], end, run.parent_run_id))
         except UnstorableRecord as error:
             _log.error("end_not_stored", run_id=str(run.run_id), error=str(error))
+
+
+async def store_cancelled_steps(database: Database, records: Sequence[StepRecord]) -> None:
+    """Record the finished and interrupted steps of a run that was cancelled, unless the database fails."""
+    if not records:
+        return
+    try:
+        async with database.connection() as connection:
+            await record_cancelled_steps(connection, records)
+    except psycopg.Error as error:
+        _log.warning("cancelled_steps_not_stored", error=str(error))

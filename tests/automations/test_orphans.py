@@ -101,14 +101,14 @@ async def test_a_child_that_is_given_up_wakes_its_parent(
     child = await new_target([transform("end", "'done'")])
     step = {"id": "child", "type": "workflow", "config": {"workflow_id": str(child.automation_id)}}
     parent = await new_target([step], account_id=child.account_id)
-    prepare = own_runs.create_execution
+    prepare = own_runs.OwnExecution
 
     def fails(row: OwnRow, *given: Any) -> Any:
         if row.of.automation_id == child.automation_id:
             raise KeyError("a fault of ours")
         return prepare(row, *given)
 
-    monkeypatch.setattr(own_runs, "create_execution", fails)
+    monkeypatch.setattr(own_runs, "OwnExecution", fails)
     monkeypatch.setattr(setbacks, "_is_hopeless", lambda _: True)
     [run_id] = await accept(database, parent)
     async with at_work() as notifier:
