@@ -18,7 +18,7 @@ from temporalio.exceptions import ApplicationError
 from engine.calls import Call
 from engine.driver import Driver
 from execution import clock
-from execution.run_execution import LONGEST_NAP, CallResult, Perform, Room, attempt
+from execution.run_execution import LONGEST_NAP, CallResult, Perform, attempt
 from execution.run_recorder import RunRecorder
 from execution.versions import LoadedVersion
 from language.progress import ItemWait, Progress, StepProgress, read_progress
@@ -26,6 +26,7 @@ from language.records import FailedAttempt, StepRecord
 from language.steps import CallingStep
 from models.runs.own_runs import OwnRow
 from models.runs.run_writes import Change, End, Wait
+from outbound.memory import Reservation
 from workflows.messages import CallName, Todo
 
 _OF_ROWS = ("collect", "run_child", "remember")
@@ -77,7 +78,7 @@ class OwnExecution:
     perform: Perform
     performed: bool = False
     unwritten: list[StepRecord] = field(default_factory=list[StepRecord])
-    rooms: list[Room] = field(default_factory=list[Room])
+    rooms: list[Reservation] = field(default_factory=list[Reservation])
     impatient: bool = False
     known_waits: dict[str, dict[int, ItemWait]] = field(default_factory=dict[str, dict[int, ItemWait]])
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from engine.calls import AttemptResult, Call, failed_attempt, unevaluated_attempt
@@ -17,6 +17,7 @@ from execution.shift import HeldShift
 from language.expressions import ExpressionError
 from language.records import LiveStep, StepRecord
 from models.runs.run_writes import Change, End, Wait
+from outbound.memory import Reservation
 
 LONGEST_NAP = timedelta(seconds=2)
 """A run that only waits, for longer than this, leaves its carrier."""
@@ -26,19 +27,7 @@ ExecutionResult = Literal["ended", "waits", "lost"]
 """The end of an execution: the run has ended, waits for later, or has another carrier."""
 
 
-class Clock(Protocol):
-    """A clock, for the time and for waits."""
-
-    def now(self) -> datetime:
-        """Return the time, in UTC."""
-        ...
-
-    async def sleep_until(self, moment: datetime) -> None:
-        """Wait until this moment."""
-        ...
-
-
-class SystemClock:
+class Clock:
     """The clock of the installation."""
 
     def now(self) -> datetime:
@@ -50,19 +39,11 @@ class SystemClock:
         await asyncio.sleep(max(0.0, (moment - self.now()).total_seconds()))
 
 
-class Room(Protocol):
-    """The memory for the data of a call's result."""
-
-    def release(self) -> None:
-        """Release it, because the data is stored."""
-        ...
-
-
 class CallResult(NamedTuple):
     """The outcome of a call, and the memory that it takes until it is written."""
 
     outcome: AttemptResult
-    room: Room | None = None
+    room: Reservation | None = None
 
 
 Perform = Callable[[Call], Awaitable[CallResult]]
@@ -125,12 +106,12 @@ class Execution:
         self._driver = driver
         self._perform = perform
         self._write = write
-        self._clock = clock or SystemClock()
+        self._clock = clock or Clock()
         self._happened = asyncio.Event()
         self._must_recheck = False
         self._at_work: dict[asyncio.Task[CallResult], _CallAtWork] = {}
         self._ended: list[asyncio.Task[CallResult]] = []
-        self._rooms: list[Room] = []
+        self._rooms: list[Reservation] = []
         self._unwritten: list[StepRecord] = []
         self._written_waits: frozenset[StepWait] = frozenset()
         self._shown: list[LiveStep] = []

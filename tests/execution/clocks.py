@@ -6,11 +6,12 @@ import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 
+from execution.run_execution import Clock
 from tests.engine.world import START
 
 
 @dataclass
-class FastClock:
+class FastClock(Clock):
     """Whoever sleeps moves it."""
 
     moment: datetime = START
