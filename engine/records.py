@@ -37,6 +37,7 @@ class Records:
         under_way: StepUnderWay,
         *,
         gathered: bool = False,
+        **differing: Any,
     ) -> None:
         """Record the outcome of a step.
 
@@ -46,32 +47,9 @@ class Records:
             now: the time.
             under_way: its state before.
             gathered: whether the output is that of the items together.
+            differing: the fields of the record that have other values.
         """
-        self._records.append(self._record(step, outcome, now, under_way, gathered=gathered))
-
-    def add_item(self, call: Call, outcome: AttemptResult, now: datetime, under_way: StepUnderWay) -> None:
-        """Record the outcome of an item of a step; `call` is its last call."""
-        attempts = call.attempt if isinstance(call.step, CallingStep) else 1
-        record = self._record(call.step, outcome, now, under_way)
-        self._records.append(record._replace(attempts=attempts, item=call.item, attempt_log=()))
-
-    def add_cancelled(self, step: Step, now: datetime, under_way: StepUnderWay) -> None:
-        """Record a step that was cancelled under way."""
-        window = under_way.window
-        nothing = AttemptResult(None, items=window and window.tally)
-        record = self._record(step, nothing, now, under_way, gathered=window is not None)
-        self._records.append(record._replace(status="cancelled"))
-
-    def _record(
-        self,
-        step: Step,
-        outcome: AttemptResult,
-        now: datetime,
-        under_way: StepUnderWay,
-        *,
-        gathered: bool = False,
-    ) -> StepRecord:
-        return StepRecord(
+        record = StepRecord(
             run_id=self._run_id,
             step_id=step.id,
             position=self._position[step.id],
@@ -88,6 +66,18 @@ class Records:
             items_failed=outcome.items and outcome.items.failed,
             attempt_log=_close_log(under_way),
         )
+        self._records.append(record._replace(**differing))
+
+    def add_item(self, call: Call, outcome: AttemptResult, now: datetime, under_way: StepUnderWay) -> None:
+        """Record the outcome of an item of a step; `call` is its last call."""
+        attempts = call.attempt if isinstance(call.step, CallingStep) else 1
+        self.add(call.step, outcome, now, under_way, attempts=attempts, item=call.item, attempt_log=())
+
+    def add_cancelled(self, step: Step, now: datetime, under_way: StepUnderWay) -> None:
+        """Record a step that was cancelled under way."""
+        window = under_way.window
+        nothing = AttemptResult(None, items=window and window.tally)
+        self.add(step, nothing, now, under_way, gathered=window is not None, status="cancelled")
 
 
 def _close_log(under_way: StepUnderWay) -> list[FailedAttempt]:
