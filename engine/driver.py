@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from engine.call_builder import CallBuilder, call_kind
-from engine.calls import AttemptResult, Call, JSONObject, item_output, unevaluated_attempt
+from engine.calls import AttemptResult, Call, CallKind, JSONObject, item_output, unevaluated_attempt
 from engine.inline import Inline
 from engine.plan import Plan
 from engine.records import Records, size_of, with_attempt
@@ -216,12 +216,26 @@ class Driver:
         under_way = self._state.under_way.get(step.id)
         if under_way is not None and (under_way.calling or under_way.until is not None):
             return []
+        read = Seen()
+        try:
+            return self._begin_or_evaluate(step, read, now)
+        except ExpressionError as problem:
+            self._settle(step, unevaluated_attempt(problem, read.value), now)
+            return []
+
+    def _begin_or_evaluate(self, step: Step, read: Seen, now: datetime) -> list[Call]:
+        """Begin or continue a step; `read` receives the input of a condition or a transform.
+
+        Raises:
+            ExpressionError: the step has failed.
+        """
+        under_way = self._state.under_way.get(step.id)
         if step.condition is not None and not (under_way is not None and under_way.decided):
             calls = self._decide(step, now)
             if calls is not None:
                 return calls
         if isinstance(step, ConditionStep | TransformStep):
-            return self._evaluate(step, now)
+            return self._evaluate(step, read, now)
         if isinstance(step, DelayStep):
             return self._begin_delay(step, now)
         if isinstance(step, IteratingStep) and step.for_each is not None:
@@ -237,49 +251,33 @@ class Driver:
     def _decide(self, step: Step, now: datetime) -> list[Call] | None:
         """Evaluate the `if` of a step; return None if the step must begin."""
         roots = self._plan.decides[step.id]
-        try:
-            found = self._inline.evaluate(step.id, roots, lambda scope, budget: [decide(step, scope, budget)])
-        except ExpressionError as problem:
-            self._settle(step, unevaluated_attempt(problem), now)
-            return []
+        found = self._inline.evaluate(step.id, roots, lambda scope, budget: [decide(step, scope, budget)])
         if found is None:
-            under_way = self._state.begin(step.id, now)
-            under_way.calling, under_way.decided = True, False
-            return [self._calls.build(step, "decide", roots=roots)]
+            self._state.begin(step.id, now).decided = False
+            return self._call(step, "decide", now, roots)
         if found[0]:
             return None
         self._state.settle(step.id, "skipped")
         return []
 
-    def _evaluate(self, step: ConditionStep | TransformStep, now: datetime) -> list[Call]:
+    def _evaluate(self, step: ConditionStep | TransformStep, read: Seen, now: datetime) -> list[Call]:
         roots = (*self._plan.reads[step.id], *self._plan.iterates[step.id])
-        read = Seen()
-        try:
-            found = self._inline.evaluate(
-                step.id, roots, lambda scope, budget: [evaluate(step, scope, budget, read)]
-            )
-        except ExpressionError as problem:
-            self._settle(step, unevaluated_attempt(problem, read.value), now)
-            return []
+        found = self._inline.evaluate(
+            step.id, roots, lambda scope, budget: [evaluate(step, scope, budget, read)]
+        )
         if found is None:
-            under_way = self._state.begin(step.id, now)
-            under_way.attempts, under_way.calling = under_way.attempts + 1, True
-            return [self._calls.build(step, "evaluate")]
+            return self._call(step, "evaluate", now)
         self._settle(step, AttemptResult(read.value, found[0], items=read.items), now)
         return []
 
     def _begin_delay(self, step: DelayStep, now: datetime) -> list[Call]:
         if step.config.template is None:
             return self._delay_until(step, None, now)
-        try:
-            roots = self._plan.reads[step.id]
-            found = self._inline.evaluate(
-                step.id, roots, lambda scope, budget: [delay_of(step.config, scope, budget)]
-            )
-        except ExpressionError as problem:
-            self._settle(step, unevaluated_attempt(problem), now)
-            return []
-        return self._prepare(step, now) if found is None else self._delay_until(step, found[0], now)
+        roots = self._plan.reads[step.id]
+        found = self._inline.evaluate(
+            step.id, roots, lambda scope, budget: [delay_of(step.config, scope, budget)]
+        )
+        return self._call(step, "prepare", now) if found is None else self._delay_until(step, found[0], now)
 
     def _delay_until(self, step: DelayStep, until: Any, now: datetime) -> list[Call]:
         under_way = self._state.begin(step.id, now)
@@ -295,13 +293,9 @@ class Driver:
     def _begin_items(self, step: CallingStep | WorkflowStep, now: datetime) -> list[Call]:
         under_way = self._state.begin(step.id, now)
         if under_way.window is None:
-            try:
-                items = self._find_items(step)
-            except ExpressionError as problem:
-                self._settle(step, unevaluated_attempt(problem), now)
-                return []
+            items = self._find_items(step)
             if items is None:
-                return self._prepare(step, now)
+                return self._call(step, "prepare", now)
             self._open_window(step, under_way, items)
         assert under_way.window is not None
         self._close_window(step, under_way.window, now)
@@ -344,10 +338,12 @@ class Driver:
         begun = window.begin_items()
         return [self._calls.build(step, kind, attempt, item, value) for item, attempt, value in begun]
 
-    def _prepare(self, step: Step, now: datetime) -> list[Call]:
-        under_way = self._state.begin(step.id, now)
-        under_way.calling = True
-        return [self._calls.build(step, "prepare")]
+    def _call(
+        self, step: Step, kind: CallKind, now: datetime, roots: tuple[str, ...] | None = None
+    ) -> list[Call]:
+        """Call for what the step needs to continue, or for its result; `roots` are the values to read."""
+        self._state.begin(step.id, now).calling = True
+        return [self._calls.build(step, kind, roots=roots)]
 
     # ---- taking
 
