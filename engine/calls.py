@@ -22,6 +22,9 @@ are too costly to evaluate inline. `collect` fetches the answer posted to a step
 another workflow and fetches its result, `remember` counts a key, `emit` emits an event: these can be repeated
 from the record.
 """
+_CALL_KINDS: dict[str, CallKind] = {
+    "webhook": "send", "wait": "collect", "workflow": "run_child", "remember": "remember", "emit": "emit"
+}  # fmt: skip
 
 
 class Call(NamedTuple):
@@ -60,6 +63,11 @@ class Call(NamedTuple):
         known: JSONObject = scope.get("steps") or {}
         filled = {name: {**known[name], "output": scope[name]} for name in self.stored if name in known}
         return {**scope, "steps": {**known, **filled}} if filled else scope
+
+
+def call_kind(step: Step) -> CallKind:
+    """Return the kind of the calls that a step makes for its result."""
+    return _CALL_KINDS.get(step.type, "look_up")
 
 
 class AttemptResult(NamedTuple):

@@ -11,8 +11,15 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-from engine.call_builder import CallBuilder, call_kind
-from engine.calls import AttemptResult, Call, CallKind, JSONObject, item_output, unevaluated_attempt
+from engine.calls import (
+    AttemptResult,
+    Call,
+    CallKind,
+    JSONObject,
+    call_kind,
+    item_output,
+    unevaluated_attempt,
+)
 from engine.inline import Inline
 from engine.plan import Plan
 from engine.records import Records, size_of, with_attempt
@@ -67,7 +74,6 @@ class Driver:
         self._plan = plan
         self._items_done = run.items
         self._state = RunState(plan, run, workflow)
-        self._calls = CallBuilder(plan, self._state)
         self._inline = Inline(self._state)
         self._records = Records(run.run_id, plan.position)
         self.recheck_answers()
@@ -243,7 +249,7 @@ class Driver:
         under_way = self._state.begin(step.id, now)
         under_way.attempts = under_way.attempts + 1 if isinstance(step, CallingStep) else 1
         under_way.calling = True
-        call = self._calls.build(step, call_kind(step))
+        call = self._state.build_call(step, call_kind(step))
         if isinstance(step, WaitStep):
             call = call._replace(expired=now >= wait_deadline(step, under_way.began))
         return [call]
@@ -336,14 +342,14 @@ class Driver:
     def _item_calls(self, step: Step, under_way: StepUnderWay, window: Window) -> list[Call]:
         kind = call_kind(step)
         begun = window.begin_items()
-        return [self._calls.build(step, kind, attempt, item, value) for item, attempt, value in begun]
+        return [self._state.build_call(step, kind, attempt, item, value) for item, attempt, value in begun]
 
     def _call(
         self, step: Step, kind: CallKind, now: datetime, roots: tuple[str, ...] | None = None
     ) -> list[Call]:
         """Call for what the step needs to continue, or for its result; `roots` are the values to read."""
         self._state.begin(step.id, now).calling = True
-        return [self._calls.build(step, kind, roots=roots)]
+        return [self._state.build_call(step, kind, roots=roots)]
 
     # ---- taking
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from engine.calls import JSONObject
+from engine.calls import Call, CallKind, JSONObject
 from engine.plan import Plan
 from engine.window import Window
 from language.delays import write_time
 from language.items import failure_fails_run
 from language.progress import ItemWait, Progress, StepProgress
 from language.records import INLINE_BYTES, DoneStep, FailedAttempt, LiveStep, StepError
-from language.steps import ConditionStep, Step, WaitStep, WorkflowStep
+from language.steps import CallingStep, ConditionStep, Step, WaitStep, WorkflowStep
 
 
 @dataclass(frozen=True)
@@ -280,6 +280,43 @@ class RunState:
         if "steps" in scope:
             scope["steps"] = {step: kept for step, kept in steps.items() if step in awaited}
         return scope, stored
+
+    def build_call(
+        self, step: Step, kind: CallKind, attempt: int = 0, item: int | None = None, value: Any = None,
+        roots: tuple[str, ...] | None = None,
+    ) -> Call:  # fmt: skip
+        """Return a call of a step under way.
+
+        Args:
+            step: the step.
+            kind: of the call.
+            attempt: its number; by default the step's.
+            item: the index of its item, in a step with `for_each`.
+            value: of the item.
+            roots: the values that it reads; by default those of the step.
+        """
+        plan, under_way = self._plan, self.under_way[step.id]
+        if roots is None:
+            iterated = plan.iterates[step.id] if item is None else ()
+            roots = tuple(dict.fromkeys((*plan.reads[step.id], *iterated)))
+        sends = step.id in plan.sends_run_data
+        output_of = self.find_last_completed(plan.awaits[step.id]) if sends else None
+        if output_of is not None and kind == "send":
+            roots = tuple(dict.fromkeys((*roots, output_of)))
+        scope, stored = self.read_roots(step.id, roots)
+        timeout = step.timeout if isinstance(step, CallingStep) else None
+        return Call(
+            kind=kind,
+            step=step,
+            attempt=attempt or max(1, under_way.attempts),
+            scope=scope if item is None else {**scope, "item": value},
+            stored=stored,
+            started_at=under_way.began,
+            item=item,
+            deadline=None if timeout is None else under_way.began + timedelta(seconds=timeout),
+            output_of=output_of,
+            items_total=0 if item is None or under_way.window is None else under_way.window.tally.total,
+        )
 
     def find_last_completed(self, step_ids: Collection[str]) -> str | None:
         """Return the last, in list order, of these steps that completed; their outputs must be kept."""
