@@ -209,8 +209,8 @@ class Parts:
     @asynccontextmanager
     async def open_connections(self) -> AsyncGenerator[None]:
         """Connect the parts that have connections of their own, and watch these."""
-        await self.recorder.open()
-        await self.deliveries.open()
+        await self.recorder.database.open()
+        await self.deliveries.writer.open()
         await self._dispatcher.open()
         self._watchdog.start()
         self._figures.start()
@@ -220,8 +220,8 @@ class Parts:
             self.lag.stop()
             await self._watchdog.stop()
             await self._figures.stop()
-            await self.deliveries.close()
-            await self.recorder.close()
+            await self.deliveries.writer.close()
+            await self.recorder.database.close()
 
     def start(self) -> None:
         """Begin a shift. The loops are started by themselves."""

@@ -87,14 +87,6 @@ class DeliveryActivities:
             in_flight=_IN_FLIGHT,
         )
 
-    async def open(self) -> None:
-        """Connect."""
-        await self.writer.open()
-
-    async def close(self) -> None:
-        """Disconnect."""
-        await self.writer.close()
-
     @activity.defn(name=SEND_DELIVERIES)
     async def send_deliveries(self, batch_id: UUID) -> float | None:
         """Send the deliveries of the batch in parallel.

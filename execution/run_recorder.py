@@ -81,14 +81,6 @@ class RunRecorder:
             self._write_many, size=lambda change: change.size, most=_MOST, in_flight=_IN_FLIGHT
         )
 
-    async def open(self) -> None:
-        """Connect."""
-        await self.database.open()
-
-    async def close(self) -> None:
-        """Disconnect."""
-        await self.database.close()
-
     async def write(self, change: Change) -> bool:
         """Write a change. While the database is away, this waits; a lost run is detected by the write itself.
 

@@ -200,9 +200,9 @@ async def writer(database: Database) -> AsyncGenerator[RunRecorder]:
     notifier = Notifier(database)
     notifier.start()
     opened = RunRecorder(database, notifier)
-    await opened.open()
+    await opened.database.open()
     yield opened
-    await opened.close()
+    await opened.database.close()
     await notifier.stop()
 
 

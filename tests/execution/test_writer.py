@@ -24,13 +24,13 @@ async def write(database: Database, changes: list[Change], *, return_exceptions:
     notifier = Notifier(database)
     notifier.start()
     writer = RunRecorder(database, notifier)
-    await writer.open()
+    await writer.database.open()
     try:
         async with asyncio.timeout(20):
             writing = (writer.write(change) for change in changes)
             return await asyncio.gather(*writing, return_exceptions=return_exceptions)
     finally:
-        await writer.close()
+        await writer.database.close()
         await notifier.stop()
 
 
@@ -120,8 +120,8 @@ async def test_a_process_that_stops_leaves_its_runs_to_others_where_the_database
     run_id, claim_id = (await new_runs([1])).only
     writer = RunRecorder(database, Notifier(database))
     # A pool that is shut answers as one whose server has gone.
-    await writer.open()
-    await writer.close()
+    await writer.database.open()
+    await writer.database.close()
     waiting = asyncio.create_task(writer.write(Change(claim_id, run_id, then=End("completed"))))
     _, still = await asyncio.wait([waiting], timeout=0.5)
     assert still and not writer.has_given_up
