@@ -40,6 +40,12 @@ _TASK_TIMEOUT = timedelta(seconds=10)
 _DELIVERY_PRIORITY = 3
 _MONITOR_PRIORITY = 4
 _JOB_PRIORITY = 5
+# The options of a workflow that is started once for its id.
+_ONCE: dict[str, Any] = {
+    "task_queue": TASK_QUEUE,
+    "task_timeout": _TASK_TIMEOUT,
+    "id_reuse_policy": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+}
 
 
 def run_workflow_id(run_id: UUID) -> str:
@@ -131,15 +137,16 @@ async def start_deliveries(client: Client, batch_id: UUID, deliveries: int, *, e
         WorkflowAlreadyStartedError: it was started before, in any state.
         temporalio.service.RPCError: the server is away.
     """
-    start = _WorkflowStart(
+    await client.start_workflow(
         DELIVERY_BATCH,
         batch_id,
-        delivery_workflow_id(batch_id),
-        Priority(priority_key=_DELIVERY_PRIORITY),
-        [SearchAttributePair(KIND, "delivery")],
-        f"{deliveries} deliveries",
+        id=delivery_workflow_id(batch_id),
+        request_eager_start=eager,
+        priority=Priority(priority_key=_DELIVERY_PRIORITY),
+        search_attributes=TypedSearchAttributes([SearchAttributePair(KIND, "delivery")]),
+        static_summary=f"{deliveries} deliveries",
+        **_ONCE,
     )
-    await _start(client, start, eager=eager)
 
 
 async def start_monitor_run(
@@ -152,58 +159,35 @@ async def start_monitor_run(
     eager: bool = False,
 ) -> None:
     """Start the workflow of a monitor's run; as `start_deliveries`."""
-    start = _WorkflowStart(
+    attributes = [
+        SearchAttributePair(ACCOUNT, str(account_id)),
+        SearchAttributePair(KIND, "monitor"),
+        SearchAttributePair(DEFINITION, str(monitor_id)),
+    ]
+    await client.start_workflow(
         MONITOR_RUN,
         given,
-        monitor_workflow_id(given.run_id),
-        Priority(priority_key=_MONITOR_PRIORITY, fairness_key=str(account_id)),
-        [
-            SearchAttributePair(ACCOUNT, str(account_id)),
-            SearchAttributePair(KIND, "monitor"),
-            SearchAttributePair(DEFINITION, str(monitor_id)),
-        ],
-        f"{targets} targets",
+        id=monitor_workflow_id(given.run_id),
+        request_eager_start=eager,
+        priority=Priority(priority_key=_MONITOR_PRIORITY, fairness_key=str(account_id)),
+        search_attributes=TypedSearchAttributes(attributes),
+        static_summary=f"{targets} targets",
+        **_ONCE,
     )
-    await _start(client, start, eager=eager)
 
 
 async def start_job(
     client: Client, given: BulkJobInput, account_id: UUID, queries: int, *, eager: bool = False
 ) -> None:
     """Start the workflow of a bulk job; as `start_deliveries`."""
-    start = _WorkflowStart(
+    attributes = [SearchAttributePair(ACCOUNT, str(account_id)), SearchAttributePair(KIND, "job")]
+    await client.start_workflow(
         BULK_JOB,
         given,
-        job_workflow_id(given.job_id),
-        Priority(priority_key=_JOB_PRIORITY, fairness_key=str(account_id)),
-        [SearchAttributePair(ACCOUNT, str(account_id)), SearchAttributePair(KIND, "job")],
-        f"{queries} lookups",
-    )
-    await _start(client, start, eager=eager)
-
-
-@dataclass(frozen=True, slots=True)
-class _WorkflowStart:
-    """The start of a workflow that is started once for its id."""
-
-    workflow: str
-    argument: UUID | MonitorRunInput | BulkJobInput
-    id: str
-    priority: Priority
-    attributes: list[SearchAttributePair[Any]]
-    summary: str
-
-
-async def _start(client: Client, start: _WorkflowStart, *, eager: bool) -> None:
-    await client.start_workflow(
-        start.workflow,
-        start.argument,
-        id=start.id,
-        task_queue=TASK_QUEUE,
-        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-        task_timeout=_TASK_TIMEOUT,
+        id=job_workflow_id(given.job_id),
         request_eager_start=eager,
-        priority=start.priority,
-        search_attributes=TypedSearchAttributes(start.attributes),
-        static_summary=start.summary,
+        priority=Priority(priority_key=_JOB_PRIORITY, fairness_key=str(account_id)),
+        search_attributes=TypedSearchAttributes(attributes),
+        static_summary=f"{queries} lookups",
+        **_ONCE,
     )
