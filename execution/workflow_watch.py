@@ -22,7 +22,6 @@ from temporalio.client import (
     WorkflowHandle,
     WorkflowHistoryEventFilterType,
 )
-from temporalio.service import RPCError, RPCStatusCode
 
 import logs
 import metrics
@@ -34,7 +33,7 @@ from models.runs import cancellation, own_runs
 from models.runs.own_runs import CarriedRun
 from models.runs.runs import QUEUED_CHANNEL
 from notifications import Notifier
-from temporal.client import TASK_QUEUE, TEMPORAL_AWAY
+from temporal.client import TASK_QUEUE, TEMPORAL_AWAY, unless_missing
 from temporal.starts import run_workflow_id
 from workflows.messages import AUTOMATION_RUN, LEFT, LOOK
 
@@ -207,12 +206,9 @@ class WorkflowWatch:
             await self._queue(seen)
 
     async def _describe(self, workflow_id: str) -> WorkflowExecutionDescription | None:
-        try:
+        with unless_missing():
             return await self._client.get_workflow_handle(workflow_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            return None
+        return None
 
     async def _wake_idle(self, seen: CarriedRun) -> None:
         """Let a workflow read its rows if its call is not under way: somebody completed it in Temporal."""
@@ -242,13 +238,10 @@ class WorkflowWatch:
                 self._notifier.notify(QUEUED_CHANNEL)
 
     async def _signal(self, run_id: UUID, name: str) -> None:
-        try:
+        with unless_missing():
             await asyncio.wait_for(
                 self._client.get_workflow_handle(run_workflow_id(run_id)).signal(name), _SECONDS
             )
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
 
 
 async def _had_claim(handle: WorkflowHandle[Any, Any], claim_id: UUID) -> bool:

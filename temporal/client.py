@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TypedDict
@@ -12,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from temporalio.client import Client
 from temporalio.runtime import LoggingConfig, LoggingFormat, Runtime, TelemetryConfig, TelemetryFilter
-from temporalio.service import RPCError, TLSConfig
+from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from sealing import Keyring
 from settings import ExitCode, Settings, StartError
@@ -23,6 +25,16 @@ from temporal.sdk_metrics import find_metrics_export
 TASK_QUEUE = "vedette"
 TEMPORAL_AWAY = (RPCError, TimeoutError, RuntimeError)
 """The errors of a call while Temporal is away; the last one if a lazy client has not connected yet."""
+
+
+@contextmanager
+def unless_missing() -> Generator[None]:
+    """Stop the block, without an error, where the server does not have what it asks for."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
 
 
 class Connection(TypedDict):

@@ -24,9 +24,8 @@ from temporalio.client import (
     ScheduleUpdate,
 )
 from temporalio.common import Priority, SearchAttributePair, TypedSearchAttributes
-from temporalio.service import RPCError, RPCStatusCode
 
-from temporal.client import TASK_QUEUE
+from temporal.client import TASK_QUEUE, unless_missing
 from temporal.starts import ACCOUNT, KIND
 from workflows.messages import SCHEDULED_MONITOR, SCHEDULED_TRIGGER
 
@@ -68,11 +67,8 @@ class DueSchedules:
         schedule, schedule_id = self._schedule(id, at), f"{self.prefix}{id}"
         handle = client.get_schedule_handle(schedule_id)
         if is_known:
-            try:
+            with unless_missing():
                 return await handle.update(lambda _: ScheduleUpdate(schedule))
-            except RPCError as error:
-                if error.status is not RPCStatusCode.NOT_FOUND:
-                    raise
         attributes = TypedSearchAttributes(
             [SearchAttributePair(ACCOUNT, str(account_id)), SearchAttributePair(KIND, self.kind)]
         )
@@ -83,11 +79,8 @@ class DueSchedules:
 
     async def remove(self, client: Client, id: UUID) -> None:
         """Delete the Schedule of a row, if there is one."""
-        try:
+        with unless_missing():
             await client.get_schedule_handle(f"{self.prefix}{id}").delete()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
 
     async def list_all(self, client: Client) -> dict[UUID, datetime | None]:
         """Return all rows that have a Schedule, each with its next time; None while it is paused."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
 import logs
+from temporal.client import unless_missing
 
 _log = logs.get(__name__)
 _FORMER = "WorkflowType = 'AutomationBatch' and ExecutionStatus = 'Running'"
@@ -19,11 +19,8 @@ async def end_former_workflows(client: Client) -> int:
     """
     ended = 0
     async for workflow in client.list_workflows(_FORMER):
-        try:
+        with unless_missing():
             await client.get_workflow_handle(workflow.id).terminate("there are no batches of runs any more")
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
         ended += 1
     if ended:
         _log.info("former_workflows_ended", workflows=ended)

@@ -18,9 +18,8 @@ from temporalio.client import (
     ScheduleUpdateInput,
 )
 from temporalio.common import Priority
-from temporalio.service import RPCError, RPCStatusCode
 
-from temporal.client import TASK_QUEUE
+from temporal.client import TASK_QUEUE, unless_missing
 from workflows.maintenance import Maintenance
 from workflows.messages import (
     PURGE_JOBS,
@@ -59,14 +58,11 @@ async def ensure(client: Client) -> None:
 
 async def are_there(client: Client) -> bool:
     """Return whether the server has these Schedules: it may have lost its data, or somebody deleted one."""
-    try:
+    with unless_missing():
         for task in _EVERY:
             await client.get_schedule_handle(f"maintenance/{task}").describe()
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        return False
-    return True
+        return True
+    return False
 
 
 def _schedule(task: str, every: timedelta) -> Schedule:
