@@ -36,15 +36,8 @@ _BUSY_SECONDS = 0.02
 PENDING = AttemptResult(None, pending=True)
 
 
-class Refusal(NamedTuple):
-    """Why there is no child."""
-
-    code: str
-    message: str
-
-
 # None: the parent has ended.
-_Answer = RunAcceptance | Refusal | None
+_Answer = RunAcceptance | None
 
 
 class _Start(NamedTuple):
@@ -95,25 +88,22 @@ class ChildStarts:
         try:
             target = await self._targets.submit((account_id, key.automation_id))
             await self._check(target, asked["input"])
+            event = RunRequest(
+                target, "workflow", asked["input"], dedupe_key=key.name, parent_run_id=parent_run_id
+            )
+            accepted = await self._accept(_Start(parent_run_id, event))
         except NotFound:
             return failed_attempt("workflow_not_found", "There is no such workflow any more.", asked)
-        except Conflict as error:
+        except (Conflict, TooManyRuns) as error:
             return failed_attempt(error.code, error.message, asked)
         except Invalid as invalid:
             first = invalid.errors[0]
             message = f"The workflow does not take this input: {first.pointer or '/'}: {first.message}"
             return failed_attempt("invalid_input", message, asked)
-        event = RunRequest(
-            target, "workflow", asked["input"], dedupe_key=key.name, parent_run_id=parent_run_id
-        )
-        match await self._accept(_Start(parent_run_id, event)):
-            case Refusal(code, message):
-                return failed_attempt(code, message, asked)
-            case RunAcceptance(status="cancelled") as accepted:
-                message = "As many runs of the workflow as may be at a time were under way."
-                return failed_attempt("child_failed", message, asked | {"run_id": str(accepted.run_id)})
-            case _:
-                return PENDING
+        if accepted is not None and accepted.status == "cancelled":
+            message = "As many runs of the workflow as may be at a time were under way."
+            return failed_attempt("child_failed", message, asked | {"run_id": str(accepted.run_id)})
+        return PENDING
 
     async def _check(self, target: RunTarget, given: Any) -> None:
         while True:
@@ -168,22 +158,22 @@ class ChildStarts:
                 others[event.run_id] = psycopg.errors.LockNotAvailable() if is_busy else None
             elif child_runs.is_too_deep(place.depth):
                 message = "Workflows may run each other five deep; this one would be the sixth."
-                others[event.run_id] = Refusal("workflow_too_deep", message)
+                others[event.run_id] = Conflict("workflow_too_deep", message)
             elif not room[place.root_run_id]:
                 others[event.run_id] = self._too_many_below(place.root_run_id)
             else:
                 try:
                     await self._unfinished.check(connection, event.target.account_id)
                 except TooManyRuns as error:
-                    others[event.run_id] = Refusal(error.code, error.message)
+                    others[event.run_id] = error
                     continue
                 room[place.root_run_id] -= 1
                 fitting.append(replace(event, root_run_id=place.root_run_id, depth=place.depth))
         return fitting
 
-    def _too_many_below(self, root_run_id: UUID) -> Refusal:
+    def _too_many_below(self, root_run_id: UUID) -> Conflict:
         message = (
             f"{self._most_descendants:,} runs below the run {root_run_id} have not ended,"
             " and there may be no more: have it begin fewer at a time."
         )
-        return Refusal("too_many_descendants", message)
+        return Conflict("too_many_descendants", message)
