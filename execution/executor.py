@@ -371,8 +371,10 @@ class Executor:
 
     async def _beat(self, held: HeldShift) -> None:
         claims = {run_id: claim_id for run_id, (claim_id, _) in self._runs.items()}
-        sent_at = now()
-        news = await self._writer.beat(held.id, self.published_room(), claims)
+        sent_at, room = now(), self.published_room()
+        # The writer's connections, so that this works even if the rest of the worker uses up the others.
+        async with self._writer.database.connection() as connection:
+            news = await shifts.beat(connection, held.id, room, claims)
         self._heard_at = now()
         if news is None:
             self._lose(held)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
@@ -14,10 +14,9 @@ import logs
 from database import AWAY, Database
 from execution import observation
 from micro_batcher import MicroBatcher
-from models.runs import run_results, run_writes, shifts
+from models.runs import run_results, run_writes
 from models.runs.run_writes import Change, End
 from models.runs.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
-from models.runs.shifts import ShiftChanges
 from notifications import Notifier
 from outbound.lease import LeaseLost
 from pipelined import Notifications
@@ -122,15 +121,6 @@ class RunRecorder:
         now = time.monotonic()
         self._away_since = self._away_since or now
         self.has_given_up = self.stopping and now - self._away_since >= _AWAY_SECONDS
-
-    async def beat(self, shift_id: UUID, room: int, claims: Mapping[UUID, UUID]) -> ShiftChanges | None:
-        """Prove that this process lives, as `models.runs.shifts.beat`; return None if its shift was ended.
-
-        Raises:
-            psycopg.Error: one of `AWAY`.
-        """
-        async with self.database.connection() as connection:
-            return await shifts.beat(connection, shift_id, room, claims)
 
     async def _write_many(self, asked: list[Change]) -> list[bool | Exception]:
         changes = _merge_records(asked)
