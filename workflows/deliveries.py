@@ -22,12 +22,7 @@ class DeliveryBatch:
     async def run(self, batch_id: UUID) -> None:
         """Work until none of its deliveries waits. Both activities return the seconds until one is due."""
         left: float | None = await workflow.execute_activity(SEND_DELIVERIES, batch_id, **policies.LONG)
+        waking = policies.QUICK | workflow.ActivityConfig(task_queue=WAKING_QUEUE)
         while left is not None:
             await workflow.sleep(timedelta(seconds=max(_LEAST_SECONDS, left)))
-            left = await workflow.execute_activity(
-                QUEUE_DUE_DELIVERIES,
-                batch_id,
-                task_queue=WAKING_QUEUE,
-                start_to_close_timeout=policies.SHORT,
-                retry_policy=policies.FOR_EVER,
-            )
+            left = await workflow.execute_activity(QUEUE_DUE_DELIVERIES, batch_id, **waking)
