@@ -35,13 +35,14 @@ class FailureWatch:
     """The accounts whose runs advanced within the last minute, and those with whose runs our code failed.
 
     Attributes:
+        successes: the number of runs that have advanced since the start.
         fault: why no run can advance, if the database reported the reason.
     """
 
     def __init__(self) -> None:
         self._served: dict[UUID, float] = {}
         self._failed: dict[UUID, float] = {}
-        self._successes = 0
+        self.successes = 0
         self.fault: str | None = None
 
     def note(self, account_id: UUID, *, failed: bool) -> None:
@@ -51,7 +52,7 @@ class FailureWatch:
         if failed:
             self._failed[account_id] = now
         else:
-            self._successes += 1
+            self.successes += 1
 
     def note_fault(self, error: Exception) -> bool:
         """Record an error if the database lacks an object that this release expects; return whether it does.
@@ -62,11 +63,6 @@ class FailureWatch:
             return False
         self.fault = f"the database does not have what this release asks for: {error}"
         return True
-
-    @property
-    def successes(self) -> int:
-        """The number of runs that have advanced since the start."""
-        return self._successes
 
     def is_general(self) -> bool:
         """Return whether runs fail for at least three accounts, and half of those served, within a minute."""
