@@ -16,7 +16,7 @@ from execution import observation
 from micro_batcher import MicroBatcher
 from models.runs import run_results, run_writes
 from models.runs.run_writes import Change, End
-from models.runs.runs import FINISHED_CHANNEL, QUEUED_CHANNEL
+from models.runs.runs import FINISHED_CHANNEL, QUEUED_CHANNEL, join_ids
 from notifications import Notifier
 from outbound.lease import LeaseLost
 from pipelined import Notifications
@@ -36,8 +36,6 @@ _ITS_OWN_FAULT = (
 # For so long a process that stops waits for the database; then others take over its runs.
 _AWAY_SECONDS = 5.0
 _AGAIN_SECONDS = (0.05, 0.2, 0.5, 1.0, 2.0)
-# A notification has less than 8,000 bytes.
-_IDS_IN_A_NOTIFICATION = 200
 
 
 class DatabaseAway(LeaseLost):
@@ -152,14 +150,10 @@ class RunRecorder:
 
 def _announce(changes: Sequence[Change]) -> Notifications:
     """Return the notifications of the runs that have ended: first their results."""
-    ended = [str(change.run_id) for change in changes if isinstance(change.then, End)]
-    parts = [
-        ended[start : start + _IDS_IN_A_NOTIFICATION]
-        for start in range(0, len(ended), _IDS_IN_A_NOTIFICATION)
-    ]
+    ended = [change.run_id for change in changes if isinstance(change.then, End)]
     return [
         *((run_results.RESULT_CHANNEL, payload) for payload in run_results.write_payloads(changes)),
-        *((FINISHED_CHANNEL, ",".join(part)) for part in parts),
+        *((FINISHED_CHANNEL, ids) for ids in join_ids(ended)),
     ]
 
 

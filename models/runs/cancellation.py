@@ -9,14 +9,12 @@ from uuid import UUID
 import metrics
 from database import Connection
 from models.errors import NotFound
-from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL
+from models.runs.runs import CANCELLED_CHANNEL, FINISHED_CHANNEL, QUEUED_CHANNEL, join_ids
 from notifications import Notifier
 
 FIRST = UUID(int=0)
 """The smallest id."""
 _AT_ONCE = 1000
-# A notification must have less than 8,000 bytes.
-_IDS_IN_A_NOTIFICATION = 200
 
 # Locked in the order of their ids, including parents: a run's id is greater than its parent's. An executor
 # notices that they are gone at its next write. The ids are arrays: a join with them may lose a row for whose
@@ -117,8 +115,7 @@ async def cancel_some(
 
 def notify_ends(notifier: Notifier, run_ids: Sequence[UUID]) -> None:
     """Notify carriers and clients of runs that were cancelled; call it after the commit."""
-    for start in range(0, len(run_ids), _IDS_IN_A_NOTIFICATION):
-        ids = ",".join(map(str, run_ids[start : start + _IDS_IN_A_NOTIFICATION]))
+    for ids in join_ids(run_ids):
         notifier.notify(CANCELLED_CHANNEL, ids)
         notifier.notify(FINISHED_CHANNEL, ids)
     notifier.notify(QUEUED_CHANNEL)

@@ -51,6 +51,15 @@ CANCELLED_CHANNEL = "runs_cancelled"
 FINISHED_CHANNEL = "runs_finished"
 """Notified after runs ended, with their comma-separated ids: clients that wait for them wake."""
 
+# A notification has less than 8,000 bytes.
+_IDS_IN_A_NOTIFICATION = 200
+
+
+def join_ids(run_ids: Sequence[UUID]) -> list[str]:
+    """Return the payloads of the notifications of these runs: their comma-separated ids."""
+    starts = range(0, len(run_ids), _IDS_IN_A_NOTIFICATION)
+    return [",".join(map(str, run_ids[start : start + _IDS_IN_A_NOTIFICATION])) for start in starts]
+
 
 def worker_channel(worker_id: UUID) -> str:
     """Return the channel on which a worker is notified of queued runs."""
