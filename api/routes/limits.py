@@ -47,10 +47,10 @@ async def get_limits(caller: Annotated[Caller, require_scope(None)], services: S
     settings = services.settings
     async with services.database.connection() as connection:
         workflows = await automations.count(connection, caller.account_id)
-        unfinished = await run_counts.count_unfinished(connection, caller.account_id)
+        unfinished = await run_counts.count_unfinished(connection, [caller.account_id])
     return AccountLimits(
         workflows=UsedBound(limit=settings.max_workflows, used=workflows),
-        unfinished_runs=UsedBound(limit=settings.max_unfinished_runs, used=unfinished),
+        unfinished_runs=UsedBound(limit=settings.max_unfinished_runs, used=unfinished[caller.account_id]),
         descendants=Bound(limit=settings.max_descendants),
         streams=Bound(limit=settings.max_streams),
         ingest_waits=Bound(limit=settings.max_ingest_waits),

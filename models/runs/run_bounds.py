@@ -8,15 +8,12 @@ from uuid import UUID
 
 from database import Connection
 from models.errors import DomainError, RateLimited
+from models.runs import run_counts
 
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 60
 # Within this distance of the bound below a root, transactions count one after the other.
 _NEAR = 256
-_COUNT = """
-select account_id, sum(runs)::bigint as runs from run_counts
-where account_id = any(%s) and status in ('queued', 'running', 'waiting') group by account_id
-"""
 
 
 class TooManyRuns(RateLimited):
@@ -74,9 +71,8 @@ class UnfinishedRuns:
         if not stale:
             return
         self._counted = {one: kept for one, kept in self._counted.items() if kept[0] >= now - _LOOK_SECONDS}
-        cursor = await connection.execute(_COUNT, (stale,))
-        counts = {row["account_id"]: row["runs"] for row in await cursor.fetchall()}
-        self._counted |= {one: (now, counts.get(one, 0)) for one in stale}
+        counts = await run_counts.count_unfinished(connection, stale)
+        self._counted |= {one: (now, runs) for one, runs in counts.items()}
 
 
 async def count_room_below(connection: Connection, root_run_id: UUID, new: int, most: int) -> int:

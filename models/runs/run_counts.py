@@ -6,6 +6,7 @@ not wait for each other's counter; `compact` adds them up from time to time.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import LiteralString
 from uuid import UUID
 
@@ -58,15 +59,15 @@ async def count_unfinished_by_status(connection: Connection) -> dict[str, int]:
     return {row["status"]: row["runs"] for row in await cursor.fetchall()}
 
 
-async def count_unfinished(connection: Connection, account_id: UUID) -> int:
-    """Return the number of unfinished runs of an account."""
+async def count_unfinished(connection: Connection, account_ids: Sequence[UUID]) -> dict[UUID, int]:
+    """Return the number of unfinished runs of each of these accounts."""
     cursor = await connection.execute(
-        "select coalesce(sum(runs), 0)::bigint as total from run_counts"
-        " where account_id = %s and status = any(array['queued', 'running', 'waiting'])",
-        (account_id,),
+        "select account_id, sum(runs)::bigint as runs from run_counts"
+        " where account_id = any(%s) and status in ('queued', 'running', 'waiting') group by account_id",
+        (account_ids,),
     )
-    row = await cursor.fetchone()
-    return row["total"] if row else 0
+    found = {row["account_id"]: row["runs"] for row in await cursor.fetchall()}
+    return dict.fromkeys(account_ids, 0) | found
 
 
 # Rows that another process adds up at the same time are skipped.
