@@ -149,9 +149,8 @@ async def remember(
         return counted
 
 
-async def purge(connection: Connection) -> int:
-    """Delete answers and prompts of ended runs, and keys that have expired; return their number."""
-    deleted = 0
+async def purge(connection: Connection) -> None:
+    """Delete answers and prompts of ended runs, and keys that have expired."""
     for statement in (
         "delete from run_answers where (run_id, step_id) in (select run_id, step_id from run_answers a"
         " where not exists (select from run_work w where w.run_id = a.run_id) limit %s)",
@@ -164,5 +163,3 @@ async def purge(connection: Connection) -> int:
         gone = _AT_ONCE
         while gone == _AT_ONCE:
             gone = (await connection.execute(statement, (_AT_ONCE,))).rowcount
-            deleted += gone
-    return deleted
