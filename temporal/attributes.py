@@ -22,15 +22,22 @@ from temporalio.client import (
     StartWorkflowInput,
     WorkflowHandle,
 )
+from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 import logs
 
 _log = logs.get(__name__)
-_KEYWORDS = ("VedetteAccount", "VedetteKind", "VedetteDefinition", "VedetteTrigger", "VedetteParent")
+ACCOUNT = SearchAttributeKey.for_keyword("VedetteAccount")
+KIND = SearchAttributeKey.for_keyword("VedetteKind")
+DEFINITION = SearchAttributeKey.for_keyword("VedetteDefinition")
+TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
+PARENT = SearchAttributeKey.for_keyword("VedetteParent")
+VERSION = SearchAttributeKey.for_int("VedetteVersion")
+_KEYWORDS = [key.name for key in (ACCOUNT, KIND, DEFINITION, TRIGGER, PARENT)]
 SEARCH_ATTRIBUTES = {
     **dict.fromkeys(_KEYWORDS, IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD),
-    "VedetteVersion": IndexedValueType.INDEXED_VALUE_TYPE_INT,
+    VERSION.name: IndexedValueType.INDEXED_VALUE_TYPE_INT,
 }
 """Our search attributes. They contain ids, kinds and version numbers, never personal data."""
 REFUSED = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED)

@@ -25,8 +25,8 @@ from temporalio.client import (
 )
 from temporalio.common import Priority, SearchAttributePair, TypedSearchAttributes
 
+from temporal.attributes import ACCOUNT, KIND
 from temporal.client import TASK_QUEUE, unless_missing
-from temporal.starts import ACCOUNT, KIND
 from workflows.messages import SCHEDULED_MONITOR, SCHEDULED_TRIGGER
 
 _CATCH_UP = timedelta(hours=1)

@@ -10,12 +10,12 @@ from uuid import UUID
 from temporalio.client import Client
 from temporalio.common import (
     Priority,
-    SearchAttributeKey,
     SearchAttributePair,
     TypedSearchAttributes,
     WorkflowIDReusePolicy,
 )
 
+from temporal.attributes import ACCOUNT, DEFINITION, KIND, PARENT, TRIGGER, VERSION
 from temporal.client import TASK_QUEUE
 from workflows.messages import (
     AUTOMATION_RUN,
@@ -27,13 +27,6 @@ from workflows.messages import (
     MonitorRunInput,
     OwnRun,
 )
-
-ACCOUNT = SearchAttributeKey.for_keyword("VedetteAccount")
-KIND = SearchAttributeKey.for_keyword("VedetteKind")
-DEFINITION = SearchAttributeKey.for_keyword("VedetteDefinition")
-TRIGGER = SearchAttributeKey.for_keyword("VedetteTrigger")
-PARENT = SearchAttributeKey.for_keyword("VedetteParent")
-VERSION = SearchAttributeKey.for_int("VedetteVersion")
 
 # A task that its worker has lost, in transit or by dying, goes to another worker after this time.
 _TASK_TIMEOUT = timedelta(seconds=10)
