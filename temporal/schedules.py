@@ -75,7 +75,5 @@ def _schedule(task: str, every: timedelta) -> Schedule:
             priority=Priority(priority_key=_BULK_PRIORITY),
         ),
         spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)], jitter=every / 10),
-        policy=SchedulePolicy(
-            overlap=ScheduleOverlapPolicy.SKIP, catchup_window=min(every, timedelta(hours=1))
-        ),
+        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=_HOUR),
     )
