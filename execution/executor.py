@@ -155,8 +155,8 @@ class Executor:
             self._groups.add(task)
             task.add_done_callback(self._groups.discard)
 
-    def _release_places(self, account_id: UUID, runs: int) -> None:
-        self.at_work[account_id] -= runs
+    def _release_place(self, account_id: UUID) -> None:
+        self.at_work[account_id] -= 1
         if not self.at_work[account_id]:
             del self.at_work[account_id]
         if not self.at_work:
@@ -173,7 +173,7 @@ class Executor:
                 left.remove(run_id)
                 if self._claims.get(run_id) == claims[run_id]:
                     del self._claims[run_id]
-                self._release_places(account_id, 1)
+                self._release_place(account_id)
 
         with structlog.contextvars.bound_contextvars(account_id=str(account_id)):
             try:
