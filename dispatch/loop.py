@@ -110,6 +110,8 @@ class DispatchLoop(ABC):
                     metrics.DISPATCH_LAG.observe(late, self._name)
                 sweep_at = loop.time() + self.sweep_seconds * random.uniform(0.8, 1.2)
                 await self._unless_away(self._sweep())
+                if self._stopping:  # clearing the wake would forget it
+                    break
             self._wake.clear()
             again_at = min(sweep_at, await self._unless_away(self._claim_all()) or sweep_at)
             try:
@@ -283,8 +285,6 @@ class OneByOneLoop(WorkflowLoop[Claimed]):
         """End it as failed."""
 
     async def _claim_all(self) -> float:
-        if self._stopping:
-            return float("inf")
         if (full_until := self._starts_full_until()) is not None:
             return full_until
         if self._may_claim:

@@ -73,8 +73,6 @@ class ScheduleDispatcher(DispatchLoop):
         )
 
     async def _claim_all(self) -> float:
-        if self._stopping:
-            return float("inf")
         for kind in self._kinds:
             async with self._database.connection() as connection:
                 unscheduled = await kind.table.find_unscheduled(connection, _UPDATED_AT_ONCE)
