@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from engine.calls import (
@@ -22,7 +22,7 @@ from engine.calls import (
 )
 from engine.inline import Inline
 from engine.plan import Plan
-from engine.records import Records, size_of, with_attempt
+from engine.records import Records, RunEnd, size_of, with_attempt
 from engine.retries import next_call_at, wait_deadline
 from engine.state import RunInput, RunState, StepUnderWay, StepWait
 from engine.window import Window
@@ -31,7 +31,7 @@ from language.delays import write_time
 from language.expressions import ExpressionError
 from language.items import error_of, item_fails_step
 from language.progress import Progress
-from language.records import INLINE_BYTES, LiveStep, StepError, StepRecord
+from language.records import INLINE_BYTES, LiveStep, StepRecord
 from language.step_evaluation import Seen, decide, delay_of, evaluate, items_of
 from language.steps import (
     CallingStep,
@@ -43,14 +43,6 @@ from language.steps import (
     WaitStep,
     WorkflowStep,
 )
-
-
-class RunEnd(NamedTuple):
-    """The end of a run; its output is that of the step `output_of`, if it completed and has one."""
-
-    status: Literal["completed", "failed", "cancelled"]
-    error: StepError | None
-    output_of: str | None
 
 
 class Driver:
@@ -237,8 +229,7 @@ class Driver:
         """
         under_way = self._state.under_way.get(step.id)
         if step.condition is not None and not (under_way is not None and under_way.decided):
-            calls = self._decide(step, now)
-            if calls is not None:
+            if (calls := self._decide(step, now)) is not None:
                 return calls
         if isinstance(step, ConditionStep | TransformStep):
             return self._evaluate(step, read, now)
@@ -248,8 +239,7 @@ class Driver:
             return self._begin_items(step, now)
         under_way = self._state.begin(step.id, now)
         under_way.attempts = under_way.attempts + 1 if isinstance(step, CallingStep) else 1
-        under_way.calling = True
-        call = self._state.build_call(step, call_kind(step))
+        [call] = self._call(step, call_kind(step), now)
         if isinstance(step, WaitStep):
             call = call._replace(expired=now >= wait_deadline(step, under_way.began))
         return [call]
@@ -299,8 +289,7 @@ class Driver:
     def _begin_items(self, step: CallingStep | WorkflowStep, now: datetime) -> list[Call]:
         under_way = self._state.begin(step.id, now)
         if under_way.window is None:
-            items = self._find_items(step)
-            if items is None:
+            if (items := self._find_items(step)) is None:
                 return self._call(step, "prepare", now)
             self._open_window(step, under_way, items)
         assert under_way.window is not None

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, cast
 import orjson
 
 from engine.calls import AttemptResult, Call, JSONObject, failed_attempt, item_output, unevaluated_attempt
-from engine.driver import Driver, RunEnd
+from engine.driver import Driver
 from engine.plan import Plan
+from engine.records import RunEnd
 from engine.state import RunInput
 from language import step_evaluation
 from language.definition import Definition

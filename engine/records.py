@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import orjson
 
 from engine.calls import AttemptResult, Call
 from engine.state import StepUnderWay
-from language.records import FailedAttempt, StepRecord
+from language.records import FailedAttempt, StepError, StepRecord
 from language.steps import CallingStep, Step
+
+
+class RunEnd(NamedTuple):
+    """The end of a run; its output is that of the step `output_of`, if it completed and has one."""
+
+    status: Literal["completed", "failed", "cancelled"]
+    error: StepError | None
+    output_of: str | None
 
 
 class Records:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from engine.calls import AttemptResult, Call, failed_attempt
-from engine.driver import RunEnd
+from engine.records import RunEnd
 from language.records import StepError
 from tests.automations.engine import transform
 from tests.engine.world import START, World

@@ -7,8 +7,8 @@ from uuid import UUID
 import orjson
 import pytest
 
-from engine.driver import RunEnd
 from engine.dry_run import MAX_CALLS, DryRun, DryRunResult, OutsideAnswers
+from engine.records import RunEnd
 from engine.state import RunInput
 from language.definition import Definition
 from language.delays import write_time

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from engine.calls import AttemptResult, JSONObject, failed_attempt
-from engine.driver import Driver, RunEnd
+from engine.driver import Driver
 from engine.plan import Plan
+from engine.records import RunEnd
 from engine.state import RunInput
 from language.definition import Definition
 from language.records import StepError, StepRecord

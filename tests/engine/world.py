@@ -12,9 +12,10 @@ from typing import Any, NoReturn
 from uuid import UUID, uuid5
 
 from engine.calls import AttemptResult, Call, JSONObject, failed_attempt, item_output, unevaluated_attempt
-from engine.driver import Driver, RunEnd
+from engine.driver import Driver
 from engine.evaluation import evaluate_call
 from engine.plan import Plan
+from engine.records import RunEnd
 from engine.state import RunInput
 from language import step_evaluation
 from language.definition import Definition
