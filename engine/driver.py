@@ -294,7 +294,7 @@ class Driver:
             self._open_window(step, under_way, items)
         assert under_way.window is not None
         self._close_window(step, under_way.window, now)
-        return self._item_calls(step, under_way, under_way.window)
+        return self._item_calls(step, under_way.window)
 
     def _open_window(
         self, step: CallingStep | WorkflowStep, under_way: StepUnderWay, items: list[Any]
@@ -328,9 +328,8 @@ class Driver:
                 step, AttemptResult(window.shown, output, window.error, items=window.tally), now, window
             )
 
-    def _item_calls(self, step: Step, under_way: StepUnderWay, window: Window) -> list[Call]:
-        kind = call_kind(step)
-        begun = window.begin_items()
+    def _item_calls(self, step: Step, window: Window) -> list[Call]:
+        kind, begun = call_kind(step), window.begin_items()
         return [self._state.build_call(step, kind, attempt, item, value) for item, attempt, value in begun]
 
     def _call(
