@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 import logs
 from api import saving
 from api.auth.credentials import find_credential
+from api.context import AWAITS
 from api.deps import Caller, Id, Services, ServicesDep, actor, require_scope
 from api.http.cursors import cursor_of_id
 from api.http.idempotency import Idempotent, claim_of
@@ -36,6 +37,7 @@ from models import audit
 from models.accounts import agents
 from models.audit import Actor, Target
 from models.errors import Unauthenticated
+from models.priorities import INTERACTIVE, WAITED
 from models.run_values import ROOM, SMALL
 from models.runs import cancellation, retries, run_lists, runs
 from models.runs.acceptance import RunAcceptance, RunAccepted
@@ -224,7 +226,8 @@ async def retry_run(
     async with services.database.transaction() as connection:
         await services.unfinished_runs.check(connection, caller.account_id)
         await agents.check_retry(connection, actor(request, caller), run_id, asked.version)
-        retry = RetryRequest(run_id, asked.from_step, asked.version, claimed_key(request))
+        priority = WAITED if request.scope.get(AWAITS) else INTERACTIVE
+        retry = RetryRequest(run_id, asked.from_step, asked.version, claimed_key(request), priority)
         accepted = await retries.retry(
             connection, actor(request, caller), retry, may_look_up="lookups" in caller.scopes
         )

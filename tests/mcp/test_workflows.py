@@ -251,3 +251,13 @@ async def test_a_run_for_whose_end_an_agent_waits_goes_by_shift(
     ended = await agent.call("get_workflow_run", run_id=run["id"], wait_seconds=30)
     shown = (await person.key.get(f"/api/workflows/runs/{run['id']}")).json()
     assert (ended["status"], [step["performed_by"] for step in shown["steps"]]) == ("completed", [by])
+
+
+async def test_so_does_the_retry_of_one(agent: Agent, person: Person, receiver: Endpoint) -> None:
+    receiver.answer = lambda _: _answer(404 if len(receiver.requests) == 1 else 200)
+    definition = {"name": "x", "execution": "auto", "steps": [webhook(receiver.url)]}
+    made = await agent.call("create_workflow", definition=definition)
+    failed = await agent.call("run_workflow", workflow_id=made["id"])
+    retried = await agent.call("retry_workflow_run", run_id=failed["id"])
+    shown = (await person.key.get(f"/api/workflows/runs/{retried['id']}")).json()
+    assert (shown["status"], [step["performed_by"] for step in shown["steps"]]) == ("completed", ["shift"])
