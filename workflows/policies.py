@@ -13,6 +13,7 @@ from temporalio.workflow import ActivityConfig
 LOST_WORKER = RetryPolicy(
     initial_interval=timedelta(seconds=1), backoff_coefficient=2, maximum_interval=timedelta(seconds=30)
 )
+# A call may wait for its place, for memory and for the database; heartbeats tell whether its worker lives.
 A_DAY = timedelta(days=1)
 # An outage of any length must not fail a batch.
 FOR_EVER = RetryPolicy(
