@@ -11,9 +11,11 @@ from pydantic import Field, ValidationError
 from database import Connection
 from language.progress import read_progress
 from models.errors import NotFound
+from models.priorities import ALONE
 from models.views import View
 
 Kind = Literal["workflow", "shift"]
+QueuedFor = Literal["worker", "place", "limit", "idle_worker"]
 
 SHOWN: LiteralString = (
     "case when w.status = 'queued' then null"
@@ -45,6 +47,11 @@ class CarrierView(View):
 
     kind: Kind | None = Field(description="`workflow`, `shift`; null while nothing does.")
     run_status: str = Field(description="Where the run stands.")
+    queued_for: QueuedFor | None = Field(
+        default=None,
+        description="Of a queued run, what it waits for: a `worker`; a `place` for its own workflow; the"
+        " `limit` of its workflow's `concurrency`; an `idle_worker`, since two were lost with it.",
+    )
     worker_id: UUID | None = Field(default=None, description="Of a shift: its worker process.")
     shift_since: datetime | None = Field(default=None, description="Of a shift: when it began.")
     beat_at: datetime | None = Field(default=None, description="Of a shift: when it last told that it lives.")
@@ -63,7 +70,10 @@ class CarrierView(View):
 
 _FIND: LiteralString = (
     "select coalesce(r.status, w.status) as run_status, " + SHOWN + " as kind, s.worker_id,"
-    " s.started_at as shift_since, s.beat_at, w.progress as stored"
+    " s.started_at as shift_since, s.beat_at, w.progress as stored,"
+    " case when w.status <> 'queued' then null when w.held then 'limit'"
+    " when w.priority > %s then 'idle_worker' when w.own then 'place'"
+    " when w.run_id is not null then 'worker' end as queued_for"
     " from runs r left join run_work w on w.run_id = r.id left join shifts s on s.id = w.carrier"
     " where r.account_id = %s and r.id = %s"
 )
@@ -75,7 +85,7 @@ async def get(connection: Connection, account_id: UUID, run_id: UUID) -> Carrier
     Raises:
         NotFound: the run is unknown, or another account's.
     """
-    cursor = await connection.execute(_FIND, (account_id, run_id))
+    cursor = await connection.execute(_FIND, (ALONE, account_id, run_id))
     row = await cursor.fetchone()
     if row is None:
         raise NotFound("run")
