@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
 
 import logs
 from database import AWAY, Database
@@ -22,7 +21,7 @@ from models.priorities import ALONE, WAITED
 from models.runs import own_runs
 from models.runs.run_work import ClaimedRun
 from temporal import starts
-from temporal.client import TEMPORAL_AWAY
+from temporal.client import TEMPORAL_AWAY, unless_missing
 from workflows.messages import LEFT, OwnRun
 
 _log = logs.get(__name__)
@@ -316,8 +315,5 @@ class OwnPlaces:
     async def cancel(self, run_id: UUID) -> None:
         """Cancel the workflow of a run that was cancelled."""
         self.free_place(run_id)
-        try:
+        with unless_missing():
             await self._client.get_workflow_handle(starts.run_workflow_id(run_id)).cancel()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise

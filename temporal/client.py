@@ -16,12 +16,14 @@ from temporalio.client import Client
 from temporalio.runtime import LoggingConfig, LoggingFormat, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
+import logs
 from sealing import Keyring
 from settings import ExitCode, Settings, StartError
 from temporal.attributes import WithoutIfRefused
 from temporal.converter import data_converter
 from temporal.sdk_metrics import find_metrics_export
 
+_log = logs.get(__name__)
 TASK_QUEUE = "vedette"
 TEMPORAL_AWAY = (RPCError, TimeoutError, RuntimeError)
 """The errors of a call while Temporal is away; the last one if a lazy client has not connected yet."""
@@ -77,7 +79,12 @@ def _runtime() -> Runtime:
         filter=TelemetryFilter(core_level="WARN", other_level="ERROR"),
         format=None if sys.stderr.isatty() else LoggingFormat.JSON,
     )
-    return Runtime(telemetry=TelemetryConfig(logging=log, metrics=find_metrics_export()))
+    try:
+        return Runtime(telemetry=TelemetryConfig(logging=log, metrics=find_metrics_export()))
+    except ValueError as error:
+        hint = "OTEL_EXPORTER_OTLP_ENDPOINT needs an address such as http://collector:4318"
+        _log.warning("sdk_metrics_not_exported", error=str(error), hint=hint)
+        return Runtime(telemetry=TelemetryConfig(logging=log))
 
 
 def connection(settings: Settings) -> Connection:

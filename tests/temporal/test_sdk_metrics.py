@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 from temporalio.runtime import OpenTelemetryConfig
 
+import logs
 from database import Database
 from sealing import Keyring
 from settings import Settings
@@ -13,7 +15,18 @@ from temporal.sdk_metrics import find_metrics_export
 from tests.automations.collector import collecting
 from tests.automations.engine import NewTarget, accept, ended, transform, until, working
 
+VARIABLES = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_METRICS_EXPORTER", "OTEL_METRIC_EXPORT_INTERVAL",
+)  # fmt: skip
 ENDPOINT, METRICS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is set where the tests run."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +57,19 @@ def test_they_go_as_often_as_the_variable_says(
     found = find_metrics_export()
     assert isinstance(found, OpenTelemetryConfig) and found.metric_periodicity is not None
     assert found.metric_periodicity.total_seconds() * 1000 == milliseconds
+
+
+@pytest.mark.parametrize("url", ["collector:4318", "localhost", "http://["])
+def test_an_address_that_is_none_is_told_and_stops_no_process(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv(ENDPOINT, url)
+    monkeypatch.setattr(connections, "_log", logs.get("not used before"))
+    with capture_logs() as said:
+        connections._runtime.__wrapped__()
+    [line] = said
+    assert (line["event"], line["log_level"]) == ("sdk_metrics_not_exported", "warning")
+    assert ENDPOINT in line["hint"]
 
 
 async def test_a_worker_tells_of_its_tasks(
