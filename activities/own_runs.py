@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -14,6 +15,7 @@ import logs
 from activities.own_record import OwnRecord
 from database import AWAY
 from engine.calls import Call
+from engine.kept_values import RunMemory
 from execution import clock, observation
 from execution.drivers import create_driver
 from execution.executor import Executor
@@ -76,6 +78,7 @@ class OwnRunActivities:
         self._performer = services.performer
         self._executor = executor
         self._failures = services.failures
+        self._values = services.values
         self._versions = executor.versions
         self._record = OwnRecord(services, self._versions)
         self._on_left = on_left
@@ -88,21 +91,21 @@ class OwnRunActivities:
 
     async def _decide_next(self, given: OwnRun, under_way: list[CallName]) -> Todo:
         while True:
-            execution = await self._load(given, decides=True)
-            if execution is None:
-                async with self._database.connection() as connection:
-                    over = await own_runs.find_end(connection, given.run_id)
-                return self._release_if_left(given, Todo([], over=over or "elsewhere"))
-            if (waits_until := execution.row.waits_until) is not None:
-                if waits_until <= clock.now():
-                    await self._wake(given)
-                return self._release_if_left(given, execution.wait_until(waits_until))
-            execution.impatient = True
-            try:
-                todo = await self._go_on(execution, under_way)
-                return todo if under_way and todo.over is None else self._release_if_left(given, todo)
-            except StaleProgress:
-                continue
+            async with self._load(given, decides=True) as execution:
+                if execution is None:
+                    async with self._database.connection() as connection:
+                        over = await own_runs.find_end(connection, given.run_id)
+                    return self._release_if_left(given, Todo([], over=over or "elsewhere"))
+                if (waits_until := execution.row.waits_until) is not None:
+                    if waits_until <= clock.now():
+                        await self._wake(given)
+                    return self._release_if_left(given, execution.wait_until(waits_until))
+                execution.impatient = True
+                try:
+                    todo = await self._go_on(execution, under_way)
+                    return todo if under_way and todo.over is None else self._release_if_left(given, todo)
+                except StaleProgress:
+                    continue
 
     @activity.defn(name=PERFORM_STEP)
     async def perform_step(self, given: OwnRun, name: CallName, alone: bool) -> Todo | None:
@@ -127,8 +130,7 @@ class OwnRunActivities:
         self, given: OwnRun, name: CallName, lost: int, ended: int, *, alone: bool
     ) -> Todo | None:
         # Also before and after the call: evaluating may wait for a place, and writing for the database.
-        async with heartbeats(ended):
-            execution = await self._load(given)
+        async with heartbeats(ended), self._load(given) as execution:
             is_going = execution is not None and execution.row.waits_until is None
             calls = await execution.find(name, alone=alone) if execution is not None and is_going else []
             if execution is None or not calls:
@@ -183,7 +185,16 @@ class OwnRunActivities:
         if run_id_of(workflow_id) != given.run_id:
             raise ApplicationError("This workflow is not the run's.", type=NOT_ITS_RUN, non_retryable=True)
 
-    async def _load(self, given: OwnRun, *, decides: bool = False) -> OwnExecution | None:
+    @asynccontextmanager
+    async def _load(self, given: OwnRun, *, decides: bool = False) -> AsyncGenerator[OwnExecution | None]:
+        """Load the run for the block; its values have room in memory only within."""
+        memory = RunMemory(self._values)
+        try:
+            yield await self._load_rows(given, memory, decides=decides)
+        finally:
+            memory.release()
+
+    async def _load_rows(self, given: OwnRun, memory: RunMemory, *, decides: bool) -> OwnExecution | None:
         async with database_deadline():
             async with self._database.connection() as connection:
                 row = await own_runs.load(connection, given.run_id, given.claim_id, decides=decides)
@@ -198,7 +209,7 @@ class OwnRunActivities:
             of = row.of
             return await self._performer.perform(of.account_id, of.automation_id, given.run_id, call, version)
 
-        driver = create_driver(version, row.run, found.get(given.run_id, Recorded()))
+        driver = create_driver(version, row.run, found.get(given.run_id, Recorded()), memory)
         return OwnExecution(row, version, driver, self._writer, perform)
 
     async def _unless_it_fails(self, given: OwnRun, doing: Coroutine[Any, Any, _Next]) -> _Next | Todo:

@@ -39,6 +39,7 @@ class Call(NamedTuple):
         expired: for a step that waits for an answer, whether its time is over.
         output_of: for a webhook step that sends the data of its run, the step with the run's output.
         items_total: the number of items of the step, if it iterates.
+        lacks_item: whether the value of its item must first be evaluated from the scope.
     """
 
     kind: CallKind
@@ -52,6 +53,7 @@ class Call(NamedTuple):
     expired: bool = False
     output_of: str | None = None
     items_total: int = 0
+    lacks_item: bool = False
 
     def complete_scope(self, values: JSONObject) -> JSONObject:
         """Return the scope with the stored values added.

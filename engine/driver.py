@@ -21,17 +21,19 @@ from engine.calls import (
     unevaluated_attempt,
 )
 from engine.inline import Inline
+from engine.kept_values import RunMemory, size_of
 from engine.plan import Plan
-from engine.records import Records, RunEnd, size_of, with_attempt
+from engine.records import Records, RunEnd, with_attempt
 from engine.retries import next_call_at, wait_deadline
-from engine.state import RunInput, RunState, StepUnderWay, StepWait
+from engine.state import RunInput, RunState
+from engine.under_way import StepUnderWay, StepWait
 from engine.window import Window
 from language import delays
 from language.delays import write_time
 from language.expressions import ExpressionError
 from language.items import error_of, item_fails_step
 from language.progress import Progress
-from language.records import INLINE_BYTES, LiveStep, StepRecord
+from language.records import LiveStep, StepRecord
 from language.step_evaluation import Seen, decide, delay_of, evaluate, items_of
 from language.steps import (
     CallingStep,
@@ -52,20 +54,24 @@ class Driver:
         called_elsewhere: steps that may have calls under way elsewhere; a failed item settles none of these.
     """
 
-    def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
+    def __init__(
+        self, plan: Plan, run: RunInput, workflow: JSONObject, memory: RunMemory | None = None
+    ) -> None:
         """Create the driver.
 
         Args:
             plan: of the definition.
             run: the run's initial or recorded state.
             workflow: the value of `workflow` in expressions.
+            memory: the room for values; those without room are read from their rows.
         """
         self.run_id: UUID = run.run_id
         self.ended: RunEnd | None = None
         self.called_elsewhere: frozenset[str] = frozenset()
         self._plan = plan
         self._items_done = run.items
-        self._state = RunState(plan, run, workflow)
+        self._memory = memory or RunMemory()
+        self._state = RunState(plan, run, workflow, self._memory)
         self._inline = Inline(self._state)
         self._records = Records(run.run_id, plan.position)
         self.recheck_answers()
@@ -86,7 +92,7 @@ class Driver:
         self._wake(now)
         calls = [call for step in self._state.ready() for call in self._begin(step, now)]
         if self._state.error is not None:
-            self._stop_beginning(calls, begun_before)
+            self._state.stop_beginning(calls, begun_before)
             calls = []
         if self._state.finished:
             self._cancel_steps(now)
@@ -178,23 +184,6 @@ class Driver:
         return self._state.live_steps()
 
     # ---- beginning
-
-    def _stop_beginning(self, calls: list[Call], begun_before: set[str]) -> None:
-        """Undo the begin of these calls, and begin no further items, because a step has failed the run.
-
-        A step that had not begun before is removed; any other is cancelled in the end.
-        """
-        for call in calls:
-            under_way = self._state.under_way[call.step.id]
-            if under_way.window is not None and call.item is not None:
-                under_way.window.take_back(call.item)
-            else:
-                under_way.calling, under_way.attempts = False, max(0, under_way.attempts - 1)
-                if call.step.id not in begun_before:
-                    del self._state.under_way[call.step.id]
-        for under_way in self._state.under_way.values():
-            if under_way.window is not None:
-                under_way.window.stop()
 
     def _wake(self, now: datetime) -> None:
         """End the waits that are over."""
@@ -288,22 +277,28 @@ class Driver:
 
     def _begin_items(self, step: CallingStep | WorkflowStep, now: datetime) -> list[Call]:
         under_way = self._state.begin(step.id, now)
-        if under_way.window is None:
+        if (window := under_way.window) is None:
             if (items := self._find_items(step)) is None:
                 return self._call(step, "prepare", now)
-            self._open_window(step, under_way, items)
-        assert under_way.window is not None
-        self._close_window(step, under_way.window, now)
-        return self._item_calls(step, under_way.window)
+            window = self._open_window(step, under_way, items)
+        self._close_window(step, window, now)
+        calls = self._item_calls(step, window)
+        while window.needs_page:
+            if (items := self._find_items(step)) is None:
+                return [*calls, *self._call(step, "prepare", now)]
+            window.load(items)
+            calls += self._item_calls(step, window)
+        return calls
 
     def _open_window(
         self, step: CallingStep | WorkflowStep, under_way: StepUnderWay, items: list[Any]
-    ) -> None:
+    ) -> Window:
         done = self._items_done.get(step.id, {})
-        under_way.window = window = Window(items, step.max_concurrency, done, under_way.items)
+        under_way.window = window = Window(items, step.max_concurrency, done, under_way.items, self._memory)
         for item, error in done.items():
             if error is not None and item_fails_step(step, error):
                 window.fail_item(item, error)
+        return window
 
     def _know_items(self, step: Step, under_way: StepUnderWay) -> None:
         """Find the items of a step that ends as it was loaded, without having continued here."""
@@ -329,8 +324,8 @@ class Driver:
             )
 
     def _item_calls(self, step: Step, window: Window) -> list[Call]:
-        kind, begun = call_kind(step), window.begin_items()
-        return [self._state.build_call(step, kind, attempt, item, value) for item, attempt, value in begun]
+        kind = call_kind(step)
+        return [self._state.build_call(step, kind, item) for item in window.begin_items()]
 
     def _call(
         self, step: Step, kind: CallKind, now: datetime, roots: tuple[str, ...] | None = None
@@ -345,7 +340,13 @@ class Driver:
         self, step: Step, under_way: StepUnderWay, outcome: AttemptResult, now: datetime
     ) -> None:
         under_way.calling = False
-        if outcome.error is not None:
+        window = under_way.window
+        if window is not None and outcome.error is not None:
+            window.fail(outcome.error)
+            self._close_window(step, window, now)
+        elif window is not None:
+            window.load(outcome.output)
+        elif outcome.error is not None:
             self._settle(step, outcome, now)
         elif isinstance(step, DelayStep):
             self._delay_until(step, outcome.output, now)
@@ -381,15 +382,14 @@ class Driver:
         if outcome.error is None and outcome.items is not None:
             error = error_of(step, outcome.items)
             outcome = outcome if error is None else outcome._replace(output=None, error=error)
-        if window is None:
+        if window is not None:
+            window.release()
+            size, stored = window.size, window.stored
+        else:
             outcome = with_attempt(step, outcome, under_way.attempts)
+            size, stored = size_of(outcome.output) if self._plan.keeps(step.id) else 0, False
         self._records.add(step, outcome, now, under_way, gathered=window is not None)
         status = "completed" if outcome.error is None else "failed"
-        if window is not None:
-            size, stored = window.size, window.stored and outcome.error is None
-        else:
-            size = size_of(outcome.output) if self._plan.keeps(step.id) else 0
-            stored = size > INLINE_BYTES
         self._state.settle(step.id, status, outcome.output, outcome.error, size, stored=stored)
 
     def _cancel_steps(self, now: datetime) -> None:

@@ -6,6 +6,7 @@ else is the driver itself.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ import orjson
 
 from engine.calls import AttemptResult, Call, JSONObject, failed_attempt, item_output, unevaluated_attempt
 from engine.driver import Driver
+from engine.kept_values import KeptValues, RunMemory
 from engine.plan import Plan
 from engine.records import RunEnd
 from engine.state import RunInput
@@ -113,7 +115,8 @@ class DryRun:
         self._mocks = answers.mocks
         self._plan = Plan(_with_stand_ins(definition, self._mocks))
         # A real run begins without large inputs: they are stored, and only calls read them.
-        self._driver = Driver(self._plan, replace(run, stored=run.size > INLINE_BYTES), workflow)
+        memory = RunMemory(KeptValues(most=sys.maxsize, largest=sys.maxsize))
+        self._driver = Driver(self._plan, replace(run, stored=run.size > INLINE_BYTES), workflow, memory)
         self._given: JSONObject = {"trigger": run.trigger, "request": run.request}
         self._now = now
         self._secrets: JSONObject = {"secrets": dict.fromkeys(answers.secrets, MASK)}

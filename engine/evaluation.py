@@ -21,10 +21,12 @@ def be_ready(_ask: object) -> None:
 
 
 def evaluate_call(_ask: object, call: Call, scope: JSONObject) -> AttemptResult:
-    """Evaluate a pure step, or what a step needs to begin: its `if`, its items, or the end of its delay."""
+    """Evaluate a pure step, or what a call needs: its `if`, its items, one item, or the end of its delay."""
     step: Any = call.step
     seen = Seen()
     try:
+        if call.lacks_item and call.item is not None:
+            return AttemptResult(None, items_of(step, scope)[call.item])
         if call.kind == "decide":
             return AttemptResult(None, decide(step, scope, Budget()))
         if isinstance(step, ConditionStep | TransformStep):

@@ -7,10 +7,8 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
-import orjson
-
 from engine.calls import AttemptResult, Call
-from engine.state import StepUnderWay
+from engine.under_way import StepUnderWay
 from language.records import FailedAttempt, StepError, StepRecord
 from language.steps import CallingStep, Step
 
@@ -99,8 +97,3 @@ def with_attempt(step: Step, outcome: AttemptResult, attempt: int) -> AttemptRes
     if outcome.error is None or not attempt or not isinstance(step, CallingStep):
         return outcome
     return outcome._replace(error=outcome.error.model_copy(update={"attempt": attempt}))
-
-
-def size_of(output: Any) -> int:
-    """Return the size of an output as JSON, in bytes; 0 without an output."""
-    return len(orjson.dumps(output)) if output is not None else 0

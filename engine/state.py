@@ -6,16 +6,18 @@ from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from engine.calls import Call, CallKind, JSONObject
+from engine.kept_values import RunMemory
 from engine.plan import Plan
-from engine.window import Window
+from engine.under_way import StepUnderWay, StepWait
+from engine.window import BegunItem
 from language.delays import write_time
 from language.items import failure_fails_run
-from language.progress import ItemWait, Progress, StepProgress
-from language.records import INLINE_BYTES, DoneStep, FailedAttempt, LiveStep, StepError
+from language.progress import Progress, StepProgress
+from language.records import DoneStep, LiveStep, StepError
 from language.steps import CallingStep, ConditionStep, Step, WaitStep, WorkflowStep
 
 
@@ -46,66 +48,6 @@ class RunInput:
     queued_at: datetime | None = None
 
 
-class StepWait(NamedTuple):
-    """A step, or an item of it, that continues by itself at a moment."""
-
-    step_id: str
-    item: int | None
-    until: datetime
-
-
-@dataclass
-class StepUnderWay:
-    """A step that has begun and is not done.
-
-    Attributes:
-        began: when its first attempt began.
-        attempts: the number of attempts begun so far.
-        calling: whether an attempt, or its preparation, is under way.
-        until: the end of its delay, or the time of its next attempt.
-        window: its items, once they are known.
-        items: its waiting items, until there is a window.
-        decided: whether its `if` was true, or it has none.
-        attempt_log: the attempts that have failed and are followed by another.
-        attempt_began: when its carrier began the attempt under way.
-    """
-
-    began: datetime
-    attempts: int = 0
-    calling: bool = False
-    until: datetime | None = None
-    window: Window | None = None
-    items: Mapping[int, ItemWait] = field(default_factory=dict[int, ItemWait])
-    decided: bool = True
-    attempt_log: tuple[FailedAttempt, ...] = ()
-    attempt_began: datetime | None = None
-
-    def log_failure(self, attempt: int, error: StepError, now: datetime) -> None:
-        """Log a failed attempt; the next one is due at `until`."""
-        began, self.attempt_began = self.attempt_began, None
-        failed = FailedAttempt(
-            attempt=attempt,
-            at=now if began is None else max(now, began),
-            error=error,
-            started_at=began,
-            next_attempt_at=self.until,
-        )
-        self.attempt_log = (*self.attempt_log, failed)
-
-    @property
-    def at_work(self) -> bool:
-        """Return whether a call of it is under way."""
-        return self.calling or (self.window is not None and self.window.calling)
-
-    def waits(self, step_id: str) -> Iterator[StepWait]:
-        """Yield its waits, under this name."""
-        if self.window is not None:
-            for item, until in self.window.pausing.items():
-                yield StepWait(step_id, item, until)
-        elif self.until is not None and not self.calling:
-            yield StepWait(step_id, None, self.until)
-
-
 class RunState:
     """The rules of needs, branches and stops, applied to one run.
 
@@ -116,7 +58,7 @@ class RunState:
         scope: the values for expressions: the roots, and outputs that are not only stored.
     """
 
-    def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject) -> None:
+    def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject, memory: RunMemory) -> None:
         self.error: StepError | None = None
         self.under_way = {
             step_id: StepUnderWay(
@@ -141,9 +83,12 @@ class RunState:
             "workflow": workflow,
             "steps": {},
         }
-        if not run.stored:
+        self._memory = memory
+        self._stored = set[str]()
+        if run.stored or not memory.keep(run.size):
+            self._stored |= {"trigger", "request"}
+        else:
             self.scope |= {"trigger": run.trigger, "request": run.request}
-        self._stored = {"trigger", "request"} if run.stored else set[str]()
         self._plan = plan
         self.statuses: dict[str, str] = {}
         # The number of steps that each step still waits for, and the positions of those that wait for none.
@@ -152,8 +97,7 @@ class RunState:
         self._outcomes: dict[str, str] = {}
         self._stopped: set[str] = set()
         for step in run.done:
-            stored = step.stored or step.size > INLINE_BYTES
-            self.settle(step.step_id, step.status, step.output, step.error, step.size, stored=stored)
+            self.settle(step.step_id, step.status, step.output, step.error, step.size, stored=step.stored)
 
     def ready(self) -> Iterator[Step]:
         """Yield the steps that may begin now, in list order; settle those that never will."""
@@ -195,7 +139,7 @@ class RunState:
             output: of a completed step; for a condition always, even with `stored`.
             error: of a failed one.
             size: of the output, in bytes of JSON.
-            stored: whether the output must be read from its row.
+            stored: whether the output must be read from its row, even if there is room for it.
         """
         self.under_way.pop(step_id, None)
         self._close(step_id)
@@ -235,6 +179,7 @@ class RunState:
     def _keep(
         self, step_id: str, status: str, output: Any, error: StepError | None, size: int, *, stored: bool
     ) -> None:
+        stored = status == "completed" and (stored or not self._memory.keep(size))
         kept: JSONObject = {
             "status": status,
             "output": None if stored else output,
@@ -251,6 +196,25 @@ class RunState:
     def begin(self, step_id: str, now: datetime) -> StepUnderWay:
         """Return the state of a step under way, which begins now if it has not begun."""
         return self.under_way.setdefault(step_id, StepUnderWay(now))
+
+    def stop_beginning(self, calls: list[Call], begun_before: set[str]) -> None:
+        """Undo the begin of these calls, and begin no further items, because a step has failed the run.
+
+        A step that had not begun before is removed; any other is cancelled in the end.
+        """
+        for call in calls:
+            under_way = self.under_way[call.step.id]
+            if under_way.window is not None and call.item is not None:
+                under_way.window.take_back(call.item)
+            elif under_way.window is not None:
+                under_way.calling = False
+            else:
+                under_way.calling, under_way.attempts = False, max(0, under_way.attempts - 1)
+                if call.step.id not in begun_before:
+                    del self.under_way[call.step.id]
+        for under_way in self.under_way.values():
+            if under_way.window is not None:
+                under_way.window.stop()
 
     def recheck_answers(self) -> None:
         """End the waits for answers from outside, so that the steps check for them again."""
@@ -282,22 +246,19 @@ class RunState:
         return scope, stored
 
     def build_call(
-        self, step: Step, kind: CallKind, attempt: int = 0, item: int | None = None, value: Any = None,
-        roots: tuple[str, ...] | None = None,
-    ) -> Call:  # fmt: skip
+        self, step: Step, kind: CallKind, item: BegunItem | None = None, roots: tuple[str, ...] | None = None
+    ) -> Call:
         """Return a call of a step under way.
 
         Args:
             step: the step.
             kind: of the call.
-            attempt: its number; by default the step's.
-            item: the index of its item, in a step with `for_each`.
-            value: of the item.
+            item: its item, in a step with `for_each`.
             roots: the values that it reads; by default those of the step.
         """
         plan, under_way = self._plan, self.under_way[step.id]
         if roots is None:
-            iterated = plan.iterates[step.id] if item is None else ()
+            iterated = plan.iterates[step.id] if item is None or item.lacks_value else ()
             roots = tuple(dict.fromkeys((*plan.reads[step.id], *iterated)))
         sends = step.id in plan.sends_run_data
         output_of = self.find_last_completed(plan.awaits[step.id]) if sends else None
@@ -308,14 +269,15 @@ class RunState:
         return Call(
             kind=kind,
             step=step,
-            attempt=attempt or max(1, under_way.attempts),
-            scope=scope if item is None else {**scope, "item": value},
+            attempt=max(1, under_way.attempts) if item is None else item.attempt,
+            scope=scope if item is None else {**scope, "item": item.value},
             stored=stored,
             started_at=under_way.began,
-            item=item,
+            item=item and item.item,
             deadline=None if timeout is None else under_way.began + timedelta(seconds=timeout),
             output_of=output_of,
             items_total=0 if item is None or under_way.window is None else under_way.window.tally.total,
+            lacks_item=item is not None and item.lacks_value,
         )
 
     def find_last_completed(self, step_ids: Collection[str]) -> str | None:

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
+from engine.kept_values import RunMemory, size_of
 from language.progress import ItemWait
 from language.records import INLINE_BYTES, ItemTally, StepError
 from language.step_evaluation import items_shown
 
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 """The highest size of the outputs of a step's items together."""
+
+
+class BegunItem(NamedTuple):
+    """An item that begins; its value is None if it `lacks_value`, for which there is no room in memory."""
+
+    item: int
+    attempt: int
+    value: Any
+    lacks_value: bool
 
 
 class Window:
@@ -32,6 +42,7 @@ class Window:
         width: int,
         done: Mapping[int, StepError | None],
         waits: Mapping[int, ItemWait],
+        memory: RunMemory,
     ) -> None:
         """Create the window, for new or recorded items.
 
@@ -41,6 +52,7 @@ class Window:
             done: the finished items, each with its error if it failed; their outputs are in the
                 database.
             waits: the items that wait for another attempt.
+            memory: the room for values and outputs.
         """
         # The array may have been longer before, if a step reads values of steps that it does not wait for.
         done = {item: error for item, error in done.items() if item < len(values)}
@@ -50,7 +62,7 @@ class Window:
         self.size = 2
         self.error: StepError | None = None
         self.shown = items_shown(values)
-        self._values = values
+        self._total = len(values)
         self._width = width
         self._left = len(values) - len(done)
         self._attempts = {item: wait.attempts for item, wait in waits.items()}
@@ -59,6 +71,12 @@ class Window:
         self._next = deque(item for item in range(len(values)) if item not in done and item not in waits)
         self._at_work: set[int] = set()
         self._outputs: dict[int, Any] = {}
+        self._memory, self._kept = memory, 0
+        # The values of a page of items, which is replaced when none of its items is under way.
+        self._page: dict[int, Any] = {}
+        self._page_size = 0
+        self._has_room = True
+        self.load(values)
         self._failed = {item: error for item, error in done.items() if error is not None}
 
     @property
@@ -76,23 +94,60 @@ class Window:
         """The results of the items so far."""
         first = min(self._failed, default=None)
         return ItemTally(
-            len(self._values), len(self._failed), None if first is None else (first, self._failed[first])
+            self._total, len(self._failed), None if first is None else (first, self._failed[first])
         )
 
     @property
     def output(self) -> list[Any] | None:
         """The outputs in order; None if they are not all in memory."""
-        return None if self.stored else [self._outputs[item] for item in range(len(self._values))]
+        return None if self.stored else [self._outputs[item] for item in range(self._total)]
 
-    def begin_items(self) -> list[tuple[int, int, Any]]:
-        """Begin as many items as there is room for; return each with its attempt and its value."""
-        room = self._width - len(self._at_work) - len(self.pausing)
-        begun: list[tuple[int, int, Any]] = []
-        for _ in range(min(room, len(self._next))):
-            item = self._next.popleft()
+    @property
+    def _places(self) -> int:
+        return min(self._width - len(self._at_work) - len(self.pausing), len(self._next))
+
+    @property
+    def needs_page(self) -> bool:
+        """Return whether the next items can only begin after `load`."""
+        is_idle = not self._at_work and self._places > 0
+        return is_idle and self._has_room and self._next[0] not in self._page
+
+    def load(self, values: list[Any]) -> None:
+        """Keep the values of the next items, as many as fit; `values` are those of all items.
+
+        If there is no room for them, each item begins without its value.
+        """
+        self._drop_page()
+        size, page = 2, dict[int, Any]()
+        for item in (*self._next, *self.pausing):
+            size += size_of(values[item]) + 1
+            if size > self._memory.largest:
+                break
+            page[item] = values[item]
+            self._page_size = size
+        self._has_room = bool(page) and self._memory.keep(self._page_size)
+        if self._has_room:
+            self._page = page
+        else:
+            self._page_size = 0
+
+    def _drop_page(self) -> None:
+        self._memory.drop(self._page_size)
+        self._page_size = 0
+        self._page.clear()
+
+    def begin_items(self) -> list[BegunItem]:
+        """Begin as many items as have a place, and a value if there is room for it."""
+        begun: list[BegunItem] = []
+        for _ in range(self._places):
+            item = self._next[0]
+            if self._has_room and item not in self._page:
+                break
+            self._next.popleft()
             self._at_work.add(item)
             self._attempts[item] = self._attempts.get(item, 0) + 1
-            begun.append((item, self._attempts[item], self._values[item]))
+            value, lacks_value = self._page.get(item), not self._has_room
+            begun.append(BegunItem(item, self._attempts[item], value, lacks_value))
         return begun
 
     def take_back(self, item: int) -> None:
@@ -126,10 +181,11 @@ class Window:
             self._failed[item] = error
         self._left -= 1
         self.size += size + 1
-        self.stored = self.stored or self.size > INLINE_BYTES
+        self.stored = self.stored or self.size > INLINE_BYTES or not self._memory.keep(size)
         if self.stored:
-            self._outputs.clear()
+            self._drop_outputs()
         else:
+            self._kept += size
             self._outputs[item] = output
         if self.size > MAX_OUTPUT_BYTES:
             message = f"The outputs of the items have more than {MAX_OUTPUT_BYTES // 1024**2} MiB together."
@@ -145,6 +201,16 @@ class Window:
         self._at_work.discard(item)
         self._failed[item] = error
         self.fail(error.model_copy(update={"message": f"Item {item}: {error.message}"}))
+
+    def release(self) -> None:
+        """Drop values and outputs from memory."""
+        self._drop_page()
+        self._drop_outputs()
+
+    def _drop_outputs(self) -> None:
+        self._memory.drop(self._kept)
+        self._kept = 0
+        self._outputs.clear()
 
     def stop(self) -> None:
         """Begin no other item."""

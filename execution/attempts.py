@@ -112,6 +112,11 @@ class Performer:
         scope: JSONObject,
         version: LoadedVersion,
     ) -> CallResult:
+        if call.lacks_item:
+            found = await self._evaluate(account_id, call, scope)
+            if found.error is not None:
+                return CallResult(found)
+            scope = {**scope, "item": found.output}
         if call.kind == "send":
             return await self._send(account_id, run_id, call, scope, version)
         if call.kind in ("evaluate", "prepare", "decide"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.driver import Driver
+from engine.kept_values import RunMemory
 from engine.state import RunInput
 from execution.versions import LoadedVersion
 from language.progress import read_progress
@@ -10,8 +11,11 @@ from models.runs.run_loading import Recorded
 from models.runs.run_work import ClaimedRun
 
 
-def create_driver(version: LoadedVersion, run: ClaimedRun, recorded: Recorded) -> Driver:
-    """Create the driver that continues a run from its rows."""
+def create_driver(version: LoadedVersion, run: ClaimedRun, recorded: Recorded, memory: RunMemory) -> Driver:
+    """Create the driver that continues a run from its rows.
+
+    The values in `run` and `recorded` move to it: it alone knows for which of them there is room.
+    """
     given = RunInput(
         run_id=run.run_id,
         started_at=run.started_at,
@@ -24,4 +28,6 @@ def create_driver(version: LoadedVersion, run: ClaimedRun, recorded: Recorded) -
         progress=read_progress(run.progress),
         queued_at=run.queued_at,
     )
-    return Driver(version.plan, given, version.workflow)
+    run.trigger = run.request = None
+    recorded.steps.clear()
+    return Driver(version.plan, given, version.workflow, memory)

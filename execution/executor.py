@@ -18,7 +18,6 @@ import logs
 from database import AWAY, Connection
 from execution import clock
 from execution.hand_over import OwnPlaces
-from execution.kept_inputs import KeptInputs
 from execution.run_executor import RunExecutor, RunServices
 from execution.shift import Group, HeldShift, now
 from execution.versions import LoadedVersion, VersionCache
@@ -48,7 +47,6 @@ class Executor:
         on_room: called when there is more room.
         published_room: returns the room to announce; if it is negative, this worker is not woken.
         versions: the versions in memory.
-        inputs: those of runs at work, which are kept in memory.
     """
 
     def __init__(self, services: RunServices, own_places: OwnPlaces, worker_id: UUID) -> None:
@@ -78,7 +76,6 @@ class Executor:
         self.at_work: Counter[UUID] = Counter()
         self.on_room: Callable[[], None] = lambda: None
         self.published_room: Callable[[], int] = lambda: self.room
-        self.inputs = KeptInputs()
 
     def start(self) -> None:
         """Begin a shift and its beats."""
@@ -164,7 +161,6 @@ class Executor:
         self.on_room()
 
     async def _run_group(self, group: Group, runs: list[ClaimedRun]) -> None:
-        kept, size = self.inputs.keep(runs)
         left = {run.run_id for run in runs}
         account_id, claims = group.of.account_id, dict(group.claims)
 
@@ -177,7 +173,7 @@ class Executor:
 
         with structlog.contextvars.bound_contextvars(account_id=str(account_id)):
             try:
-                await self._run_all(group, kept, claims, release_run)
+                await self._run_all(group, runs, claims, release_run)
             except AWAY as error:
                 _log.warning("runs_given_back", runs=len(runs), error=str(error))
                 await self._give_back(group)
@@ -186,7 +182,6 @@ class Executor:
                 _log.error("runs_given_back", runs=len(runs), exc_info=error)
                 await self._give_back(group)
             finally:
-                self.inputs.release(size)
                 for run_id in list(left):
                     self._own_places.free_place(run_id)
                     release_run(run_id)

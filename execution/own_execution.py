@@ -200,8 +200,13 @@ class OwnExecution:
             self.driver.called_elsewhere = frozenset(self.version.plan.position) - {name.step_id}
         calls = await self._advance(clock.now())
         if name.kind == ITEMS:
-            return [call for call in calls if call.step.id == name.step_id]
-        return [call for call in calls if key_of(call) == name.key]
+            calls = [call for call in calls if call.step.id == name.step_id]
+        else:
+            calls = [call for call in calls if key_of(call) == name.key]
+        # For a value that was in memory when the workflow decided, there may be no room now.
+        if self._reads_unwritten(calls) and not await self.write():
+            return []
+        return calls
 
     def pauses_briefly(self, step_id: str) -> bool:
         """Return whether an item of a step pauses for so short a time that its activity waits for it."""

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from engine.calls import AttemptResult, Call, failed_attempt, unevaluated_attempt
 from engine.driver import Driver
-from engine.state import StepWait
+from engine.under_way import StepWait
 from execution import clock
 from execution.shift import HeldShift
 from language.expressions import ExpressionError

@@ -12,6 +12,8 @@ import psycopg
 import logs
 from database import AWAY, Connection, Database
 from engine.calls import Call
+from engine.driver import Driver
+from engine.kept_values import KeptValues, RunMemory
 from execution import observation
 from execution.admission import Admission
 from execution.attempts import Performer
@@ -48,6 +50,7 @@ class RunServices:
         performer: executes their calls.
         failures: records whose runs advanced, and with whose runs our code failed.
         admission: whether this build takes work; its name tells failures of several builds apart.
+        values: the values of runs at work that the process keeps in memory.
     """
 
     database: Database
@@ -55,6 +58,7 @@ class RunServices:
     performer: Performer
     failures: FailureWatch
     admission: Admission
+    values: KeptValues
 
 
 class RunExecutor:
@@ -67,6 +71,7 @@ class RunExecutor:
         self._performer = services.performer
         self._failures = services.failures
         self._build = services.admission.build
+        self._values = services.values
         self._executions: dict[UUID, Execution] = {}
 
     def recheck_answers(self, run_ids: Iterable[UUID]) -> None:
@@ -85,12 +90,15 @@ class RunExecutor:
             recorded: its finished work.
         """
         execution: Execution | None = None
+        memory = RunMemory(self._values)
         observation.observe_run(group.of, run, version)
         try:
             if run.priority > ALONE and await self._is_hopeless_alone(group, run):
                 await self.give_up(group, version, run)
                 return
-            execution = self._executions[run.run_id] = self._execution(group, version, run, recorded)
+            execution = self._executions[run.run_id] = self._execution(
+                group, version, create_driver(version, run, recorded, memory), run
+            )
             left = await execution.run()
             if left == "lost":
                 # The write that would have recorded its steps may have found that the run was cancelled.
@@ -119,14 +127,11 @@ class RunExecutor:
             version.trouble.note_failure(run.run_id)
             await self._set_aside(group, version, run)
         finally:
+            memory.release()
             if self._executions.get(run.run_id) is execution:
                 self._executions.pop(run.run_id, None)
 
-    def _execution(
-        self, group: Group, version: LoadedVersion, run: ClaimedRun, recorded: Recorded
-    ) -> Execution:
-        driver = create_driver(version, run, recorded)
-
+    def _execution(self, group: Group, version: LoadedVersion, driver: Driver, run: ClaimedRun) -> Execution:
         async def perform(call: Call) -> CallResult:
             return await self._perform(group, version, run.run_id, call)
 

@@ -127,7 +127,7 @@ class VersionRef(NamedTuple):
     version: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class ClaimedRun:
     """A claimed run with the data of its rows, ready to be executed.
 

@@ -32,10 +32,21 @@ def test_a_run_comes_to_the_same_whatever_crashes_between_its_writes(
 ) -> None:
     """Only how often something is called may differ: never less than without a crash."""
     rows = payloads(10)
-    calm, troubled = driven(definition, rows, seed), driven(definition, rows, seed, crashes=0.1)
+    calm = driven(definition, rows, seed)
+    troubled = driven(definition, rows, seed, crashes=0.1, crowded=0.3)
     same(definition, [one[:2] for one in troubled], [one[:2] for one in calm])
     for (*_, more), (*_, calls) in zip(troubled, calm, strict=True):
         assert all(more[key] >= times for key, times in calls.items())
+
+
+@settings(max_examples=80, **_SETTINGS)
+@given(definitions(), st.integers(0, 2**32))
+def test_a_run_comes_to_the_same_in_a_process_without_room_for_its_values(
+    definition: JSONObject, seed: int
+) -> None:
+    rows = payloads(5)
+    alone, crowded = driven(definition, rows, seed), driven(definition, rows, seed, crowded=1.0)
+    same(definition, [one[:2] for one in crowded], [one[:2] for one in alone])
 
 
 @settings(max_examples=200, **_SETTINGS)

@@ -14,6 +14,7 @@ from uuid import UUID, uuid5
 from engine.calls import AttemptResult, Call, JSONObject, failed_attempt, item_output, unevaluated_attempt
 from engine.driver import Driver
 from engine.evaluation import evaluate_call
+from engine.kept_values import ALWAYS_BYTES, KeptValues, RunMemory
 from engine.plan import Plan
 from engine.records import RunEnd
 from engine.state import RunInput
@@ -21,7 +22,7 @@ from language import step_evaluation
 from language.definition import Definition
 from language.expressions import ExpressionError
 from language.progress import Progress, read_progress
-from language.records import DoneStep, StepRecord
+from language.records import INLINE_BYTES, DoneStep, StepRecord
 from language.steps import EmitStep, RememberStep, WaitStep, WorkflowStep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,6 +36,8 @@ def outcome_of(run_id: UUID, call: Call, values: JSONObject, *, come: bool = Tru
     What others bring may be late: it is pending until it has `come`, or until the time for it is over.
     """
     scope = call.complete_scope(values)
+    if call.lacks_item:
+        scope["item"] = evaluate_call(_ask_nobody, call, scope).output
     luck = uuid5(run_id, f"{call.step.id}/{call.item}").int % 10
     try:
         if call.kind in ("evaluate", "prepare", "decide"):
@@ -65,6 +68,18 @@ def outcome_of(run_id: UUID, call: Call, values: JSONObject, *, come: bool = Tru
     return AttemptResult(None, {"luck": luck, "item": scope.get("item"), "filler": filler}, credits_used=1)
 
 
+def new_memory(chance: random.Random, crowded: float) -> RunMemory:
+    """Return the memory of a run; in `crowded` of all cases it keeps few values, or none."""
+    if not crowded or chance.random() >= crowded:
+        return RunMemory()
+    values = KeptValues(largest=chance.choice((10, 40, 150, INLINE_BYTES)))
+    memory = RunMemory(values)
+    if chance.random() < 0.5:
+        values.largest, values.most = ALWAYS_BYTES, 0
+        memory.keep(ALWAYS_BYTES)
+    return memory
+
+
 def _resumed(call: Call, step: WaitStep, luck: int, *, come: bool) -> AttemptResult:
     nobody = luck in (0, 1)
     if not call.expired and (nobody or (luck % 2 and not come)):
@@ -80,7 +95,7 @@ def _ask_nobody(_: object) -> NoReturn:
 
 @dataclass(repr=False)
 class World:
-    """`crashes` and `cancels`: how likely each is at any moment.
+    """`crashes` and `cancels`: how likely each is at any moment; `crowded`: that there is no room for values.
 
     Attributes:
         pending: what steps, and items of them, wait for from others.
@@ -93,6 +108,7 @@ class World:
     chance: random.Random
     crashes: float = 0.0
     cancels: float = 0.0
+    crowded: float = 0.0
     now: datetime = START
     records: dict[str, StepRecord] = field(default_factory=dict[str, StepRecord])
     items: dict[str, dict[int, StepRecord]] = field(default_factory=dict[str, dict[int, StepRecord]])
@@ -151,7 +167,8 @@ class World:
             progress=read_progress(self.progress),
         )  # fmt: skip
         plan = Plan(Definition.model_validate(self.definition))
-        return Driver(plan, run, {"id": str(NAMESPACE), "name": self.definition["name"]})
+        memory = new_memory(self.chance, self.crowded)
+        return Driver(plan, run, {"id": str(NAMESPACE), "name": self.definition["name"]}, memory)
 
     def _write(self, driver: Driver) -> None:
         """As the database does: the first record of a step stands."""

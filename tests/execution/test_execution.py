@@ -31,7 +31,7 @@ from notifications import Notifier
 from tests.automations.claims import lose, new_shift, runs_of
 from tests.claims.conftest import NewRuns
 from tests.engine.definitions import definitions, payloads
-from tests.engine.world import NAMESPACE, START, World, outcome_of
+from tests.engine.world import NAMESPACE, START, World, new_memory, outcome_of
 from tests.execution.clocks import FastClock
 
 _ROWS = 16
@@ -142,7 +142,8 @@ class Hands:
             run.run_id, START, run.trigger, run.request, run.size, run.size > INLINE_BYTES,
             recorded.parse_steps(), recorded.items_done(), read_progress(run.progress),
         )  # fmt: skip
-        driver = Driver(self.plan, given, {"id": str(NAMESPACE), "name": self.name})
+        memory = new_memory(self.chance, 0.3)
+        driver = Driver(self.plan, given, {"id": str(NAMESPACE), "name": self.name}, memory)
 
         async def perform(call: Call) -> CallResult:
             values: JSONObject = {}
