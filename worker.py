@@ -37,7 +37,7 @@ from dispatch.monitors import MonitorDispatcher
 from dispatch.runs import Dispatcher
 from dispatch.schedules import ScheduleDispatcher
 from engine.evaluation import be_ready
-from engine.kept_values import KeptValues
+from engine.run_room import ProcessRoom
 from execution.admission import Admission
 from execution.attempts import Performer
 from execution.build import name_build
@@ -169,7 +169,7 @@ class Parts:
         answers = StepAnswers(database, notifier, EventChecks(services.pool), settings)
         secrets = RunSecrets(database, services.keyring, settings.address)
         performer = Performer(database, services.outbound, services.lookups, services.pool, answers, secrets)
-        runs = RunServices(database, self.recorder, performer, failures, self.admission, KeptValues())
+        runs = RunServices(database, self.recorder, performer, failures, self.admission, ProcessRoom())
         places = OwnPlaces(database, client, settings.execution)
         executor = Executor(runs, places, worker_id)
         services.outbound.lease = lambda: executor.shift or Lost()

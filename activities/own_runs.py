@@ -15,7 +15,7 @@ import logs
 from activities.own_record import OwnRecord
 from database import AWAY
 from engine.calls import Call
-from engine.kept_values import RunMemory
+from engine.run_room import RunRoom
 from execution import clock, observation
 from execution.drivers import create_driver
 from execution.executor import Executor
@@ -78,7 +78,7 @@ class OwnRunActivities:
         self._performer = services.performer
         self._executor = executor
         self._failures = services.failures
-        self._values = services.values
+        self._room = services.room
         self._versions = executor.versions
         self._record = OwnRecord(services, self._versions)
         self._on_left = on_left
@@ -188,13 +188,14 @@ class OwnRunActivities:
     @asynccontextmanager
     async def _load(self, given: OwnRun, *, decides: bool = False) -> AsyncGenerator[OwnExecution | None]:
         """Load the run for the block; its values have room in memory only within."""
-        memory = RunMemory(self._values)
+        execution = await self._load_rows(given, decides=decides)
         try:
-            yield await self._load_rows(given, memory, decides=decides)
+            yield execution
         finally:
-            memory.release()
+            if execution is not None:
+                execution.room.release()
 
-    async def _load_rows(self, given: OwnRun, memory: RunMemory, *, decides: bool) -> OwnExecution | None:
+    async def _load_rows(self, given: OwnRun, *, decides: bool) -> OwnExecution | None:
         async with database_deadline():
             async with self._database.connection() as connection:
                 row = await own_runs.load(connection, given.run_id, given.claim_id, decides=decides)
@@ -209,8 +210,10 @@ class OwnRunActivities:
             of = row.of
             return await self._performer.perform(of.account_id, of.automation_id, given.run_id, call, version)
 
-        driver = create_driver(version, row.run, found.get(given.run_id, Recorded()), memory)
-        return OwnExecution(row, version, driver, self._writer, perform)
+        # The activities of the run execute its calls, each perhaps in another process.
+        room = RunRoom(self._room, row.of.account_id, limits_calls=False)
+        driver = create_driver(version, row.run, found.get(given.run_id, Recorded()), room)
+        return OwnExecution(row, version, driver, room, self._writer, perform)
 
     async def _unless_it_fails(self, given: OwnRun, doing: Coroutine[Any, Any, _Next]) -> _Next | Todo:
         """Execute work on a run; set the run aside if our code fails, as under a shift."""

@@ -21,10 +21,10 @@ from engine.calls import (
     unevaluated_attempt,
 )
 from engine.inline import Inline
-from engine.kept_values import RunMemory, size_of
 from engine.plan import Plan
 from engine.records import Records, RunEnd, with_attempt
 from engine.retries import next_call_at, wait_deadline
+from engine.run_room import RunRoom, size_of
 from engine.state import RunInput, RunState
 from engine.under_way import StepUnderWay, StepWait
 from engine.window import Window
@@ -54,24 +54,22 @@ class Driver:
         called_elsewhere: steps that may have calls under way elsewhere; a failed item settles none of these.
     """
 
-    def __init__(
-        self, plan: Plan, run: RunInput, workflow: JSONObject, memory: RunMemory | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject, room: RunRoom | None = None) -> None:
         """Create the driver.
 
         Args:
             plan: of the definition.
             run: the run's initial or recorded state.
             workflow: the value of `workflow` in expressions.
-            memory: the room for values; those without room are read from their rows.
+            room: the room for its values and calls, which the caller releases.
         """
         self.run_id: UUID = run.run_id
         self.ended: RunEnd | None = None
         self.called_elsewhere: frozenset[str] = frozenset()
         self._plan = plan
         self._items_done = run.items
-        self._memory = memory or RunMemory()
-        self._state = RunState(plan, run, workflow, self._memory)
+        self._room = room or RunRoom()
+        self._state = RunState(plan, run, workflow, self._room)
         self._inline = Inline(self._state)
         self._records = Records(run.run_id, plan.position)
         self.recheck_answers()
@@ -93,6 +91,7 @@ class Driver:
         calls = [call for step in self._state.ready() for call in self._begin(step, now)]
         if self._state.error is not None:
             self._state.stop_beginning(calls, begun_before)
+            self._room.end_calls(len(calls))
             calls = []
         if self._state.finished:
             self._cancel_steps(now)
@@ -110,6 +109,7 @@ class Driver:
     def take(self, call: Call, outcome: AttemptResult, now: datetime) -> None:
         """Take the outcome of a call. A run that has ended, or will end, ignores it."""
         step, under_way = call.step, self._state.under_way.get(call.step.id)
+        self._room.end_calls()
         if self.ended is not None or under_way is None:
             return
         if call.kind == "prepare":
@@ -201,14 +201,18 @@ class Driver:
     def _begin(self, step: Step, now: datetime) -> list[Call]:
         """Begin a step that is ready, or continue one that has begun."""
         under_way = self._state.under_way.get(step.id)
-        if under_way is not None and (under_way.calling or under_way.until is not None):
+        is_busy = under_way is not None and (under_way.calling or under_way.until is not None)
+        makes_call = not isinstance(step, ConditionStep | TransformStep | DelayStep)
+        if is_busy or (makes_call and not self._room.calls):
             return []
         read = Seen()
         try:
-            return self._begin_or_evaluate(step, read, now)
+            calls = self._begin_or_evaluate(step, read, now)
         except ExpressionError as problem:
             self._settle(step, unevaluated_attempt(problem, read.value), now)
             return []
+        self._room.begin_calls(len(calls))
+        return calls
 
     def _begin_or_evaluate(self, step: Step, read: Seen, now: datetime) -> list[Call]:
         """Begin or continue a step; `read` receives the input of a condition or a transform.
@@ -251,7 +255,7 @@ class Driver:
             step.id, roots, lambda scope, budget: [evaluate(step, scope, budget, read)]
         )
         if found is None:
-            return self._call(step, "evaluate", now)
+            return self._call(step, "evaluate", now) if self._room.calls else []
         self._settle(step, AttemptResult(read.value, found[0], items=read.items), now)
         return []
 
@@ -282,19 +286,21 @@ class Driver:
                 return self._call(step, "prepare", now)
             window = self._open_window(step, under_way, items)
         self._close_window(step, window, now)
-        calls = self._item_calls(step, window)
-        while window.needs_page:
+        kind, calls = call_kind(step), list[Call]()
+        while True:
+            begun = window.begin_items(self._room.calls - len(calls))
+            calls += [self._state.build_call(step, kind, item) for item in begun]
+            if not window.needs_page:
+                return calls
             if (items := self._find_items(step)) is None:
                 return [*calls, *self._call(step, "prepare", now)]
             window.load(items)
-            calls += self._item_calls(step, window)
-        return calls
 
     def _open_window(
         self, step: CallingStep | WorkflowStep, under_way: StepUnderWay, items: list[Any]
     ) -> Window:
         done = self._items_done.get(step.id, {})
-        under_way.window = window = Window(items, step.max_concurrency, done, under_way.items, self._memory)
+        under_way.window = window = Window(items, step.max_concurrency, done, under_way.items, self._room)
         for item, error in done.items():
             if error is not None and item_fails_step(step, error):
                 window.fail_item(item, error)
@@ -302,12 +308,10 @@ class Driver:
 
     def _know_items(self, step: Step, under_way: StepUnderWay) -> None:
         """Find the items of a step that ends as it was loaded, without having continued here."""
-        if not isinstance(step, CallingStep | WorkflowStep) or step.for_each is None:
-            return
-        if under_way.window is not None:
+        if not isinstance(step, CallingStep | WorkflowStep) or under_way.window is not None:
             return
         with suppress(ExpressionError):
-            if (items := self._find_items(step)) is not None:
+            if step.for_each is not None and (items := self._find_items(step)) is not None:
                 self._open_window(step, under_way, items)
 
     def _find_items(self, step: CallingStep | WorkflowStep) -> list[Any] | None:
@@ -319,13 +323,8 @@ class Driver:
         """Settle the step if its items are done."""
         if window.finished and (window.error is None or step.id not in self.called_elsewhere):
             output = None if window.error is not None else window.output
-            self._settle(
-                step, AttemptResult(window.shown, output, window.error, items=window.tally), now, window
-            )
-
-    def _item_calls(self, step: Step, window: Window) -> list[Call]:
-        kind = call_kind(step)
-        return [self._state.build_call(step, kind, item) for item in window.begin_items()]
+            outcome = AttemptResult(window.shown, output, window.error, items=window.tally)
+            self._settle(step, outcome, now, window)
 
     def _call(
         self, step: Step, kind: CallKind, now: datetime, roots: tuple[str, ...] | None = None

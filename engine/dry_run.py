@@ -17,9 +17,9 @@ import orjson
 
 from engine.calls import AttemptResult, Call, JSONObject, failed_attempt, item_output, unevaluated_attempt
 from engine.driver import Driver
-from engine.kept_values import KeptValues, RunMemory
 from engine.plan import Plan
 from engine.records import RunEnd
+from engine.run_room import ProcessRoom, RunRoom
 from engine.state import RunInput
 from language import step_evaluation
 from language.definition import Definition
@@ -115,8 +115,8 @@ class DryRun:
         self._mocks = answers.mocks
         self._plan = Plan(_with_stand_ins(definition, self._mocks))
         # A real run begins without large inputs: they are stored, and only calls read them.
-        memory = RunMemory(KeptValues(most=sys.maxsize, largest=sys.maxsize))
-        self._driver = Driver(self._plan, replace(run, stored=run.size > INLINE_BYTES), workflow, memory)
+        room = RunRoom(ProcessRoom(values=sys.maxsize, largest=sys.maxsize))
+        self._driver = Driver(self._plan, replace(run, stored=run.size > INLINE_BYTES), workflow, room)
         self._given: JSONObject = {"trigger": run.trigger, "request": run.request}
         self._now = now
         self._secrets: JSONObject = {"secrets": dict.fromkeys(answers.secrets, MASK)}

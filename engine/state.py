@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from engine.calls import Call, CallKind, JSONObject
-from engine.kept_values import RunMemory
 from engine.plan import Plan
+from engine.run_room import RunRoom
 from engine.under_way import StepUnderWay, StepWait
 from engine.window import BegunItem
 from language.delays import write_time
@@ -58,7 +58,7 @@ class RunState:
         scope: the values for expressions: the roots, and outputs that are not only stored.
     """
 
-    def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject, memory: RunMemory) -> None:
+    def __init__(self, plan: Plan, run: RunInput, workflow: JSONObject, room: RunRoom) -> None:
         self.error: StepError | None = None
         self.under_way = {
             step_id: StepUnderWay(
@@ -83,9 +83,9 @@ class RunState:
             "workflow": workflow,
             "steps": {},
         }
-        self._memory = memory
+        self._room = room
         self._stored = set[str]()
-        if run.stored or not memory.keep(run.size):
+        if run.stored or not room.keep(run.size):
             self._stored |= {"trigger", "request"}
         else:
             self.scope |= {"trigger": run.trigger, "request": run.request}
@@ -179,7 +179,7 @@ class RunState:
     def _keep(
         self, step_id: str, status: str, output: Any, error: StepError | None, size: int, *, stored: bool
     ) -> None:
-        stored = status == "completed" and (stored or not self._memory.keep(size))
+        stored = status == "completed" and (stored or not self._room.keep(size))
         kept: JSONObject = {
             "status": status,
             "output": None if stored else output,

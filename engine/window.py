@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from engine.kept_values import RunMemory, size_of
+from engine.run_room import RunRoom, size_of
 from language.progress import ItemWait
 from language.records import INLINE_BYTES, ItemTally, StepError
 from language.step_evaluation import items_shown
@@ -42,7 +42,7 @@ class Window:
         width: int,
         done: Mapping[int, StepError | None],
         waits: Mapping[int, ItemWait],
-        memory: RunMemory,
+        room: RunRoom,
     ) -> None:
         """Create the window, for new or recorded items.
 
@@ -52,7 +52,7 @@ class Window:
             done: the finished items, each with its error if it failed; their outputs are in the
                 database.
             waits: the items that wait for another attempt.
-            memory: the room for values and outputs.
+            room: the room for values and outputs.
         """
         # The array may have been longer before, if a step reads values of steps that it does not wait for.
         done = {item: error for item, error in done.items() if item < len(values)}
@@ -71,7 +71,7 @@ class Window:
         self._next = deque(item for item in range(len(values)) if item not in done and item not in waits)
         self._at_work: set[int] = set()
         self._outputs: dict[int, Any] = {}
-        self._memory, self._kept = memory, 0
+        self._room, self._kept = room, 0
         # The values of a page of items, which is replaced when none of its items is under way.
         self._page: dict[int, Any] = {}
         self._page_size = 0
@@ -121,25 +121,25 @@ class Window:
         size, page = 2, dict[int, Any]()
         for item in (*self._next, *self.pausing):
             size += size_of(values[item]) + 1
-            if size > self._memory.largest:
+            if size > self._room.largest:
                 break
             page[item] = values[item]
             self._page_size = size
-        self._has_room = bool(page) and self._memory.keep(self._page_size)
+        self._has_room = bool(page) and self._room.keep(self._page_size)
         if self._has_room:
             self._page = page
         else:
             self._page_size = 0
 
     def _drop_page(self) -> None:
-        self._memory.drop(self._page_size)
+        self._room.drop(self._page_size)
         self._page_size = 0
         self._page.clear()
 
-    def begin_items(self) -> list[BegunItem]:
-        """Begin as many items as have a place, and a value if there is room for it."""
+    def begin_items(self, most: int) -> list[BegunItem]:
+        """Begin at most this many items: those that have a place, and a value if there is room for it."""
         begun: list[BegunItem] = []
-        for _ in range(self._places):
+        for _ in range(min(self._places, most)):
             item = self._next[0]
             if self._has_room and item not in self._page:
                 break
@@ -181,7 +181,7 @@ class Window:
             self._failed[item] = error
         self._left -= 1
         self.size += size + 1
-        self.stored = self.stored or self.size > INLINE_BYTES or not self._memory.keep(size)
+        self.stored = self.stored or self.size > INLINE_BYTES or not self._room.keep(size)
         if self.stored:
             self._drop_outputs()
         else:
@@ -208,7 +208,7 @@ class Window:
         self._drop_outputs()
 
     def _drop_outputs(self) -> None:
-        self._memory.drop(self._kept)
+        self._room.drop(self._kept)
         self._kept = 0
         self._outputs.clear()
 

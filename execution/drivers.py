@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.driver import Driver
-from engine.kept_values import RunMemory
+from engine.run_room import RunRoom
 from engine.state import RunInput
 from execution.versions import LoadedVersion
 from language.progress import read_progress
@@ -11,7 +11,7 @@ from models.runs.run_loading import Recorded
 from models.runs.run_work import ClaimedRun
 
 
-def create_driver(version: LoadedVersion, run: ClaimedRun, recorded: Recorded, memory: RunMemory) -> Driver:
+def create_driver(version: LoadedVersion, run: ClaimedRun, recorded: Recorded, room: RunRoom) -> Driver:
     """Create the driver that continues a run from its rows.
 
     The values in `run` and `recorded` move to it: it alone knows for which of them there is room.
@@ -30,4 +30,4 @@ def create_driver(version: LoadedVersion, run: ClaimedRun, recorded: Recorded, m
     )
     run.trigger = run.request = None
     recorded.steps.clear()
-    return Driver(version.plan, given, version.workflow, memory)
+    return Driver(version.plan, given, version.workflow, room)

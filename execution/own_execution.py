@@ -17,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from engine.calls import Call
 from engine.driver import Driver
+from engine.run_room import RunRoom
 from execution import clock
 from execution.run_execution import LONGEST_NAP, CallResult, Perform, attempt
 from execution.run_recorder import RunRecorder
@@ -63,6 +64,7 @@ class OwnExecution:
     """A run, read from its rows.
 
     Attributes:
+        room: for the values that `driver` keeps.
         perform: executes a call.
         performed: whether an activity has executed a call, whose result cannot be had again.
         unwritten: records that are not written yet.
@@ -74,6 +76,7 @@ class OwnExecution:
     row: OwnRow
     version: LoadedVersion
     driver: Driver
+    room: RunRoom
     writer: RunRecorder
     perform: Perform
     performed: bool = False

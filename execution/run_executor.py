@@ -13,7 +13,7 @@ import logs
 from database import AWAY, Connection, Database
 from engine.calls import Call
 from engine.driver import Driver
-from engine.kept_values import KeptValues, RunMemory
+from engine.run_room import ProcessRoom, RunRoom
 from execution import observation
 from execution.admission import Admission
 from execution.attempts import Performer
@@ -50,7 +50,7 @@ class RunServices:
         performer: executes their calls.
         failures: records whose runs advanced, and with whose runs our code failed.
         admission: whether this build takes work; its name tells failures of several builds apart.
-        values: the values of runs at work that the process keeps in memory.
+        room: the room of runs in this process.
     """
 
     database: Database
@@ -58,7 +58,7 @@ class RunServices:
     performer: Performer
     failures: FailureWatch
     admission: Admission
-    values: KeptValues
+    room: ProcessRoom
 
 
 class RunExecutor:
@@ -71,7 +71,7 @@ class RunExecutor:
         self._performer = services.performer
         self._failures = services.failures
         self._build = services.admission.build
-        self._values = services.values
+        self._room = services.room
         self._executions: dict[UUID, Execution] = {}
 
     def recheck_answers(self, run_ids: Iterable[UUID]) -> None:
@@ -90,14 +90,14 @@ class RunExecutor:
             recorded: its finished work.
         """
         execution: Execution | None = None
-        memory = RunMemory(self._values)
+        room = RunRoom(self._room, group.of.account_id)
         observation.observe_run(group.of, run, version)
         try:
             if run.priority > ALONE and await self._is_hopeless_alone(group, run):
                 await self.give_up(group, version, run)
                 return
             execution = self._executions[run.run_id] = self._execution(
-                group, version, create_driver(version, run, recorded, memory), run
+                group, version, create_driver(version, run, recorded, room), run
             )
             left = await execution.run()
             if left == "lost":
@@ -127,7 +127,7 @@ class RunExecutor:
             version.trouble.note_failure(run.run_id)
             await self._set_aside(group, version, run)
         finally:
-            memory.release()
+            room.release()
             if self._executions.get(run.run_id) is execution:
                 self._executions.pop(run.run_id, None)
 

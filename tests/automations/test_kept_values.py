@@ -10,7 +10,7 @@ from aiohttp import web
 
 import worker
 from database import Database
-from engine.kept_values import KeptValues
+from engine.run_room import ProcessRoom
 from tests.automations.engine import (
     Endpoint,
     NewTarget,
@@ -27,10 +27,10 @@ RUNS, BYTES, MOST_BYTES = 6, 60_000, 150_000
 
 
 @pytest.fixture(params=[MOST_BYTES])
-def values(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> KeptValues:
-    """The values that the worker keeps."""
-    made = KeptValues(most=request.param)
-    monkeypatch.setattr(worker, "KeptValues", lambda: made)
+def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ProcessRoom:
+    """The room of the worker, of which an account gets half."""
+    made = ProcessRoom(values=2 * request.param)
+    monkeypatch.setattr(worker, "ProcessRoom", lambda: made)
     return made
 
 
@@ -44,7 +44,7 @@ async def test_runs_begin_however_large_their_inputs_are_and_few_inputs_are_kept
     database: Database,
     new_target: NewTarget,
     receiver: Endpoint,
-    values: KeptValues,
+    room: ProcessRoom,
 ) -> None:
     steps = [
         transform("n", "length(trigger.input_text)"),
@@ -55,14 +55,14 @@ async def test_runs_begin_however_large_their_inputs_are_and_few_inputs_are_kept
     run_ids = await accept_each(database, target, [{"input_text": text} for text in texts])
     async with at_work() as notifier:
         await requested(receiver, RUNS)
-        assert MOST_BYTES - BYTES < values.size <= MOST_BYTES
+        assert MOST_BYTES - BYTES < room.values.used <= MOST_BYTES
         # Those of the calls under way that have read it from the row.
         assert named("input_text") <= RUNS
         receiver.open.set()
         views = await asyncio.gather(*(ended(database, notifier, target.account_id, one) for one in run_ids))
     assert {view.status for view in views} == {"completed"}
     assert sorted(request["body"] for request in receiver.requests) == texts
-    assert values.size == 0
+    assert room.values.used == 0
 
 
 async def test_few_outputs_are_kept_and_each_step_sees_all_it_reads(
@@ -70,7 +70,7 @@ async def test_few_outputs_are_kept_and_each_step_sees_all_it_reads(
     database: Database,
     new_target: NewTarget,
     receiver: Endpoint,
-    values: KeptValues,
+    room: ProcessRoom,
 ) -> None:
     receiver.answer = lambda request: web.json_response({"output_text": request["body"][:1] * BYTES})
     steps = [
@@ -93,7 +93,7 @@ async def test_few_outputs_are_kept_and_each_step_sees_all_it_reads(
     async with at_work() as notifier:
         await requested(receiver, 4 * RUNS)
         # A run always keeps 1 KiB.
-        assert values.size <= MOST_BYTES + RUNS * 1024
+        assert room.values.used <= MOST_BYTES + RUNS * 1024
         assert named("output_text") <= MOST_BYTES // BYTES
         assert named("made_text") <= RUNS
         receiver.open.set()
@@ -102,16 +102,16 @@ async def test_few_outputs_are_kept_and_each_step_sees_all_it_reads(
     assert outputs == [
         {"made": 40_000, "answer": letter * BYTES, "each": letter * 2 * BYTES} for letter in letters
     ]
-    assert values.size == 0
+    assert room.values.used == 0
 
 
-@pytest.mark.parametrize("values", [MOST_BYTES, 0], indirect=True, ids=["some room", "no room"])
+@pytest.mark.parametrize("room", [MOST_BYTES, 0], indirect=True, ids=["some room", "no room"])
 async def test_items_of_a_large_array_get_their_values_a_page_at_a_time_or_each_by_itself(
     at_work: Work,
     database: Database,
     new_target: NewTarget,
     receiver: Endpoint,
-    values: KeptValues,
+    room: ProcessRoom,
 ) -> None:
     receiver.answer = lambda request: web.Response(status=503 if fails.pop(request["body"], 0) else 200)
     each = webhook(f"{receiver.url}/items", "each", body="{{ item.name }}") | {"for_each": "trigger.items"}
@@ -125,4 +125,4 @@ async def test_items_of_a_large_array_get_their_values_a_page_at_a_time_or_each_
     assert (view.status, view.output) == ("completed", len(names))
     assert {request["body"] for request in receiver.requests} == {*names}
     assert len(receiver.requests) == len(names) + len(names[::7])
-    assert values.size == 0
+    assert room.values.used == 0

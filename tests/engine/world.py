@@ -14,9 +14,9 @@ from uuid import UUID, uuid5
 from engine.calls import AttemptResult, Call, JSONObject, failed_attempt, item_output, unevaluated_attempt
 from engine.driver import Driver
 from engine.evaluation import evaluate_call
-from engine.kept_values import ALWAYS_BYTES, KeptValues, RunMemory
 from engine.plan import Plan
 from engine.records import RunEnd
+from engine.run_room import ALWAYS_BYTES, ProcessRoom, RunRoom
 from engine.state import RunInput
 from language import step_evaluation
 from language.definition import Definition
@@ -68,16 +68,16 @@ def outcome_of(run_id: UUID, call: Call, values: JSONObject, *, come: bool = Tru
     return AttemptResult(None, {"luck": luck, "item": scope.get("item"), "filler": filler}, credits_used=1)
 
 
-def new_memory(chance: random.Random, crowded: float) -> RunMemory:
-    """Return the memory of a run; in `crowded` of all cases it keeps few values, or none."""
+def new_room(chance: random.Random, crowded: float, *, limits_calls: bool = True) -> RunRoom:
+    """Return the room of a run: in `crowded` of all cases for few values and calls, or none."""
     if not crowded or chance.random() >= crowded:
-        return RunMemory()
-    values = KeptValues(largest=chance.choice((10, 40, 150, INLINE_BYTES)))
-    memory = RunMemory(values)
+        return RunRoom()
     if chance.random() < 0.5:
-        values.largest, values.most = ALWAYS_BYTES, 0
-        memory.keep(ALWAYS_BYTES)
-    return memory
+        calls, largest = chance.choice((0, 4, 20)), chance.choice((10, 40, 150, INLINE_BYTES))
+        return RunRoom(ProcessRoom(calls=calls, largest=largest), limits_calls=limits_calls)
+    room = RunRoom(ProcessRoom(values=0))
+    room.keep(ALWAYS_BYTES)
+    return room
 
 
 def _resumed(call: Call, step: WaitStep, luck: int, *, come: bool) -> AttemptResult:
@@ -167,8 +167,8 @@ class World:
             progress=read_progress(self.progress),
         )  # fmt: skip
         plan = Plan(Definition.model_validate(self.definition))
-        memory = new_memory(self.chance, self.crowded)
-        return Driver(plan, run, {"id": str(NAMESPACE), "name": self.definition["name"]}, memory)
+        room = new_room(self.chance, self.crowded)
+        return Driver(plan, run, {"id": str(NAMESPACE), "name": self.definition["name"]}, room)
 
     def _write(self, driver: Driver) -> None:
         """As the database does: the first record of a step stands."""
