@@ -71,6 +71,7 @@ bench: $(VENV)/installed-dev ## Run the benchmarks
 	@$(BIN)/python -m bench.expressions
 	@$(BIN)/python -m bench.lookups
 	@$(BIN)/python -m bench.memory
+	@$(BIN)/python -m bench.run_memory
 	@$(BIN)/python -m bench.migrations --rows 100000
 	@$(BIN)/python -m bench.monitors
 	@$(BIN)/python -m bench.scale --seconds 2
