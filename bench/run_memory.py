@@ -1,6 +1,6 @@
 """Memory of a worker whose runs hold a lot at once, and wait for an endpoint that hangs.
 
-    python -m bench.run_memory [KIND ...] [--runs 512] [--kibibytes 60] [--seconds 40]
+    python -m bench.run_memory [--kinds inputs ...] [--runs 512] [--kibibytes 60] [--seconds 40]
 
 All runs are of one account, and each kind has a stack of its own. Values consist of small objects, which take
 25 times as much memory as their JSON.
@@ -126,7 +126,7 @@ def main(arguments: argparse.Namespace) -> None:
     server.start()
     url = here.recv()
     try:
-        for kind in arguments.kinds or KINDS:
+        for kind in arguments.kinds:
             name, make = KINDS[kind]
             steps, event = make(url, arguments.kibibytes * 1024)
             with unlimited() as (runners, stack):
@@ -140,7 +140,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", metavar="KIND", choices=[*KINDS, []], help=", ".join(KINDS))
+    parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS])
     parser.add_argument("--runs", type=int, default=512)
     parser.add_argument("--kibibytes", type=int, default=60)
     parser.add_argument("--seconds", type=float, default=40)

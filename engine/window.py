@@ -72,10 +72,12 @@ class Window:
         self._at_work: set[int] = set()
         self._outputs: dict[int, Any] = {}
         self._room, self._kept = room, 0
-        # The values of a page of items, which is replaced when none of its items is under way.
+        # The values of a page of items: those under way, and the next ones.
         self._page: dict[int, Any] = {}
         self._page_size = 0
         self._has_room = True
+        # Whether the next value has no place beside those under way.
+        self._is_full = False
         self.load(values)
         self._failed = {item: error for item, error in done.items() if error is not None}
 
@@ -108,9 +110,19 @@ class Window:
 
     @property
     def needs_page(self) -> bool:
-        """Return whether the next items can only begin after `load`."""
-        is_idle = not self._at_work and self._places > 0
-        return is_idle and self._has_room and self._next[0] not in self._page
+        """Return whether the next items can only begin after `load`.
+
+        While the items under way fill more than half of a page, it would bring few others.
+        """
+        if not self._has_room or self._places <= 0 or self._next[0] in self._page:
+            return False
+        if not self._at_work:
+            return True
+        return not self._is_full and 2 * sum(map(size_of, self._values_at_work)) <= self._room.largest
+
+    @property
+    def _values_at_work(self) -> list[Any]:
+        return [self._page[item] for item in self._at_work if item in self._page]
 
     def load(self, values: list[Any]) -> None:
         """Keep the values of the next items, as many as fit; `values` are those of all items.
@@ -119,13 +131,15 @@ class Window:
         """
         self._drop_page()
         size, page = 2, dict[int, Any]()
-        for item in (*self._next, *self.pausing):
+        for item in (*self._at_work, *self._next, *self.pausing):
             size += size_of(values[item]) + 1
             if size > self._room.largest:
                 break
             page[item] = values[item]
             self._page_size = size
-        self._has_room = bool(page) and self._room.keep(self._page_size)
+        self._is_full = bool(self._next) and self._next[0] not in page
+        has_values = bool(page) and not (self._is_full and not self._at_work)
+        self._has_room = has_values and self._room.keep(self._page_size)
         if self._has_room:
             self._page = page
         else:
